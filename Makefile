@@ -9,7 +9,7 @@ STAMP := .venv/.pktable-stamp
 PYSPARKS := 4.0.0 4.1.4 4.2.1 4.3.0
 CACHES := $(or $(filter /%,$(XDG_CACHE_HOME)),$(HOME)/.cache)/pktable
 
-.PHONY: help verify test deep room test-oldest test-minors interop lint trace tla hunt simulate hammer mutants bench bench-roaring bench-paimon clean clean-caches java
+.PHONY: help verify test deep room test-oldest test-minors interop conform lint trace tla hunt simulate hammer mutants bench bench-roaring bench-paimon clean clean-caches java
 
 help:  ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,6 +34,9 @@ test-minors: java $(STAMP)  ## run the tests marked versions with each minor ver
 
 interop: java $(STAMP)  ## compare with real Paimon implementations, set up where caches go (PROFILE=small|quick|deep)
 	@$(BIN)/python -m model_tests.interop $(PROFILE)
+
+conform: java $(STAMP)  ## give the fixtures of the conformance kit to pktable and to the implementations that make interop has set up
+	@$(BIN)/python -m model_tests.conform
 
 lint: $(STAMP)  ## ruff and mypy --strict
 	$(BIN)/ruff check .

@@ -13,7 +13,7 @@ from pktable_conform.judge.history import row_kind
 from pktable_conform.remote import NUMBERS
 from pktable_conform.runner import COMMANDS, FEATURES, PROTOCOL
 from pktable_spec.errors import PkTableError
-from pktable_spec.interface import Change, FileInfo, Scalar, Shape, VectorInfo
+from pktable_spec.interface import BucketId, Change, FileInfo, Scalar, Shape, VectorInfo
 
 from model_tests.backends.tables import PaimonTable
 from model_tests.conform.tables import read
@@ -59,13 +59,13 @@ class Program:
         self._table.reopen()
 
     def snapshots(self, request: Mapping[str, Any]) -> object:
-        return [one._asdict() for one in self._table.snapshots()]
+        return [{"id": one.id, "kind": one.kind} for one in self._table.snapshots()]
 
     def files(self, request: Mapping[str, Any]) -> object:
-        return [_plain(one) for one in self._table.files(request["snapshot"])]
+        return [_file(one) for one in self._table.files(request["snapshot"])]
 
     def vectors(self, request: Mapping[str, Any]) -> object:
-        return [_plain(one) for one in self._table.vectors(request["snapshot"])]
+        return [_vector(one) for one in self._table.vectors(request["snapshot"])]
 
     @property
     def _table(self) -> PaimonTable:
@@ -84,13 +84,30 @@ def _value(text: str | None, type: str) -> Scalar:
     return text if text is None or type not in NUMBERS else int(text)
 
 
-def _plain(info: FileInfo | VectorInfo) -> dict[str, object]:
-    """Return what is known of a file or a vector as the protocol spells it."""
-    partition, bucket = info.bucket
-    found = {**info._asdict(), "partition": _texts(partition), "bucket": bucket}
-    if isinstance(info, FileInfo):
-        return {**found, "min_key": _texts(info.min_key), "max_key": _texts(info.max_key)}
-    return {**found, "positions": sorted(info.positions)}
+def _file(info: FileInfo) -> dict[str, object]:
+    """Return what is known of a file as the protocol spells it."""
+    return {
+        **_bucket(info.bucket),
+        "name": info.name,
+        "level": info.level,
+        "row_count": info.row_count,
+        "min_key": _texts(info.min_key),
+        "max_key": _texts(info.max_key),
+        "min_sequence": info.min_sequence,
+        "max_sequence": info.max_sequence,
+        "retraction_count": info.retraction_count,
+        "size": info.size,
+        "created": info.created,
+    }
+
+
+def _vector(info: VectorInfo) -> dict[str, object]:
+    names = {"index_file": info.index_file, "data_file": info.data_file}
+    return {**_bucket(info.bucket), **names, "positions": sorted(info.positions)}
+
+
+def _bucket(bucket: BucketId) -> dict[str, object]:
+    return {"partition": _texts(bucket[0]), "bucket": bucket[1]}
 
 
 def _texts(values: tuple[Scalar, ...]) -> list[str | None]:

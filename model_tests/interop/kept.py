@@ -23,6 +23,9 @@ from model_tests.caches import caches
 ROOT: Final = "PKTABLE_INTEROP"
 """The environment variable that names another directory to keep them in."""
 
+MAKES_NONE: Final = "PKTABLE_INTEROP_MAKES_NONE"
+"""The environment variable that, set to anything, has none made: what is not there is an error."""
+
 
 def root() -> Path:
     """Return the directory that they are in: what the environment names, else a part of the user's caches."""
@@ -34,12 +37,15 @@ def root() -> Path:
 def kept(name: str, made_of: Sequence[str], make: Callable[[Path], object]) -> Path:
     """Return the directory of ``name`` that is made of ``made_of``. Where there is none, ``make`` fills a new one.
 
-    The directory that ``make`` gets has another name, until it is complete. Raises what ``make`` raises.
+    The directory that ``make`` gets has another name, until it is complete. Raises what ``make`` raises,
+    and FileNotFoundError where `MAKES_NONE` is set.
     """
     digest = hashlib.sha256(json.dumps([name, *made_of]).encode()).hexdigest()[:16]
     place = root() / f"{name}-{digest}"
     if place.is_dir():
         return place
+    if os.environ.get(MAKES_NONE):
+        raise FileNotFoundError(f"{place.name} is not kept here; make interop makes it")
     place.parent.mkdir(parents=True, exist_ok=True)
     with _locked(place.with_name(f".{place.name}.lock")):
         if place.is_dir():

@@ -26,7 +26,7 @@ DEFAULT_KEEP: Final = Path("conform-failures")
 
 
 class Mode(str, Enum):
-    """What a runner is asked to do."""
+    """The work that a runner is given."""
 
     READER = READER
     WRITER = WRITER

@@ -1,0 +1,79 @@
+"""``python -m model_tests.conform [NAME ...]``: give the fixtures to every implementation that is there.
+
+`make conform` does this. pktable reads and writes, the plain reader reads, and so do the other implementations that
+`make interop` has set up. It exits with 1 if pktable or the plain reader fails. What another implementation fails is a
+finding, and printed as one.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from pktable.cli.conform import OnDisk
+from pktable_conform.archive import Archive
+from pktable_conform.report import ERROR, FAIL, Report, lines_of, summary
+from pktable_conform.run import READER, WRITER, Asked, conform
+from pktable_conform.runner import Runner
+
+from model_tests.conform.reader_faults import SOURCE
+from model_tests.interop.environments import JVM, NEWER_JVM, PYPAIMON, RUST, set_up
+from model_tests.interop.kept import MAKES_NONE
+
+PYTHON: Final = shlex.quote(sys.executable)
+OURS: Final = {
+    "pktable": (f"{PYTHON} -m model_tests.conform.pktable_runner", (READER, WRITER)),
+    "plain reader": (f"{PYTHON} {shlex.quote(str(SOURCE))}", (READER,)),
+}
+GUESTS: Final = (JVM, NEWER_JVM, PYPAIMON, RUST)
+KEEP: Final = Path("conform-failures")
+
+
+def guests(names: Sequence[str]) -> dict[str, tuple[str, tuple[str, ...]]]:
+    """Return the command lines of the guests that are set up; those that are not are named."""
+    os.environ[MAKES_NONE] = "1"
+    _, missing = set_up(list(names)) if names else ({}, {})
+    for name, reason in missing.items():
+        print(f"{name}: left out: {reason}")
+    module = "model_tests.conform.guest_runner"
+    return {
+        name: (f"{PYTHON} -m {module} {shlex.quote(name)}", (READER,))
+        for name in names
+        if name not in missing
+    }
+
+
+def judged(name: str, command: str, modes: tuple[str, ...]) -> Report:
+    runner, archive = Runner(command), Archive()
+    try:
+        return conform(runner, archive, Asked(modes, keep=KEEP / name.replace(" ", "-"), auditor=OnDisk()))
+    finally:
+        runner.end()
+        archive.close()
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run and return the exit code: 0 fine, 1 one of ours fails, 2 the caller's mistake."""
+    unknown = set(arguments) - {*OURS, *GUESTS}
+    if unknown:
+        print(f"expected some of {', '.join((*OURS, *GUESTS))}; found {', '.join(sorted(unknown))}")
+        return 2
+    chosen = [name for name in (*OURS, *GUESTS) if not arguments or name in arguments]
+    runners = {name: OURS[name] for name in chosen if name in OURS}
+    failed = 0
+    for name, (command, modes) in {**runners, **guests([n for n in chosen if n in GUESTS])}.items():
+        report = judged(name, command, modes)
+        print(summary(report), flush=True)
+        for outcome in report.outcomes:
+            if outcome.status in (FAIL, ERROR):
+                print("\n".join(f"  {line}" for line in lines_of(outcome)), flush=True)
+        failed += name in OURS and report.failed
+    return int(bool(failed))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

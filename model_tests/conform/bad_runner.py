@@ -1,0 +1,53 @@
+"""A runner that does what its first argument says, and never what the protocol says."""
+
+import json
+import sys
+import time
+
+FEATURES = [
+    "keys",
+    "merge on read",
+    "append",
+    "vectors of 64 bits",
+    "evolution",
+    "snapshots",
+    "tags",
+    "fresh",
+]
+ABOUT = {"protocol": 1, "name": "bad", "commands": ["open", "read"], "features": FEATURES}
+
+
+def say(**answer: object) -> None:
+    print(json.dumps(answer), flush=True)
+
+
+def main(how: str) -> None:
+    for line in sys.stdin:
+        request = json.loads(line)
+        id, do = request["id"], request["do"]
+        if do == "supports":
+            say(id=id, ok=ABOUT)
+        elif do == "open" and how != "ends":
+            say(id=id, ok=None)
+        elif how == "ends":
+            print("out of memory", file=sys.stderr)
+            sys.exit(3)
+        elif how == "says nothing":
+            time.sleep(60)
+        elif how == "says garbage":
+            print("rows: 3", flush=True)
+        elif how == "answers another request":
+            say(id=id - 1, ok={"rows": []})
+        elif how == "answers twice":
+            say(id=id, ok={"rows": []})
+            say(id=id, ok={"rows": []})
+        elif how == "lies":
+            say(id=id, unsupported="tables")
+        elif how == "gives numbers":
+            say(id=id, ok={"rows": [[1, "one"]]})
+        elif how == "fails":
+            say(id=id, error="NullPointerException")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

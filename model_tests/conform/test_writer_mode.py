@@ -1,0 +1,156 @@
+"""The writer mode tells sound writers from faulty ones, by what they answer and by what they leave on disk."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pktable.cli.conform import OnDisk
+from pktable_conform.archive import Archive
+from pktable_conform.judge.checks import CheckFailed
+from pktable_conform.judge.expectations import OPTIONAL
+from pktable_conform.judge.history import History
+from pktable_conform.runner import Refused, RunnerError, Supports, Unsupported
+from pktable_conform.writing import Writers, smallest, stored
+from pktable_spec.covers import covers
+
+from model_tests.conform.pktable_runner import Program
+
+HISTORIES = stored(Archive().histories)
+
+
+class InProcess:
+    """A program as a `Runner`, without a process. ``spoil`` changes its answers."""
+
+    def __init__(self, spoil: Any = None, leave_out: str = "") -> None:
+        self.program, self.spoil, self.leave_out = Program(), spoil, leave_out
+        self.done = 0
+
+    def supports(self) -> Supports:
+        found = self.ask("supports")
+        return Supports("p", frozenset(found["commands"]) - {self.leave_out}, frozenset(found["features"]))
+
+    def ask(self, do: str, **fields: object) -> Any:
+        answer: Mapping[str, Any] = self.program.answer({"do": do, **fields})
+        if "refused" in answer:
+            raise Refused(answer["refused"])
+        return self.spoil(do, answer["ok"]) if self.spoil else answer["ok"]
+
+
+def writers(folder: Path, runner: Any, **more: Any) -> Writers:
+    return Writers(runner, folder, OnDisk(), **more)
+
+
+@pytest.mark.parametrize("name", HISTORIES)
+@covers("CMP-3", "DV-1", "DV-6", "DV-11", "LSM-2", "LSM-5", "RD-15", "CMT-1")
+def test_pktable_passes_as_a_writer(name: str, tmp_path: Path) -> None:
+    writers(tmp_path, InProcess()).replay(HISTORIES[name])
+
+
+def loses_a_row(do: str, answer: Any) -> Any:
+    return {"rows": answer["rows"][1:]} if do == "read" else answer
+
+
+def forgets_vectors(do: str, answer: Any) -> Any:
+    return [] if do == "vectors" else answer
+
+
+def calls_all_appends(do: str, answer: Any) -> Any:
+    return [{**one, "kind": "APPEND"} for one in answer] if do == "snapshots" else answer
+
+
+def shifts_levels(do: str, answer: Any) -> Any:
+    return [{**one, "level": min(one["level"], 2)} for one in answer] if do == "files" else answer
+
+
+@pytest.mark.parametrize(
+    ("spoil", "check"),
+    [
+        (loses_a_row, "reads_agree"),
+        (forgets_vectors, "compaction_took_the_pick"),
+        (calls_all_appends, "compacted"),
+        (shifts_levels, "compaction_took_the_pick"),
+    ],
+)
+def test_a_writer_that_answers_wrongly_fails(spoil: Any, check: str, tmp_path: Path) -> None:
+    found = failures(writers(tmp_path, InProcess(spoil)))
+    assert check in {failure.check for failure in found}
+
+
+def failures(some: Writers) -> list[CheckFailed]:
+    found = []
+    for history in list(HISTORIES.values())[:8]:
+        try:
+            some.replay(history)
+        except CheckFailed as failure:
+            found.append(failure)
+    return found
+
+
+@covers("DVF-1", "RD-11")
+def test_a_writer_whose_bytes_are_wrong_fails_though_its_answers_are_right(tmp_path: Path) -> None:
+    runner: Any = InProcess()
+    audited: list[Path] = []
+
+    class Spoils(OnDisk):
+        def findings(self, directory: Path) -> Any:
+            audited.append(directory)
+            for path in directory.glob("index/*"):
+                path.write_bytes(b"\2" + path.read_bytes()[1:])
+            return super().findings(directory)
+
+    with pytest.raises(CheckFailed, match="DVF-1"):
+        Writers(runner, tmp_path, Spoils()).replay(HISTORIES["an_upsert_marks_the_old_row"])
+    assert audited
+
+
+def test_a_check_of_one_strategy_is_left_out_by_name(tmp_path: Path) -> None:
+    history = HISTORIES["a_purge_clears_the_index"]
+    with pytest.raises(CheckFailed, match="compaction_took_the_pick"):
+        writers(tmp_path, InProcess(shifts_levels)).replay(history)
+    (tmp_path / "again").mkdir()
+    writers(tmp_path / "again", InProcess(shifts_levels), without=frozenset(OPTIONAL)).replay(history)
+
+
+def test_a_history_is_made_small(tmp_path: Path) -> None:
+    some = writers(tmp_path, InProcess(loses_a_row))
+    history = HISTORIES["the_last_of_a_batch_decides"]
+    with pytest.raises(CheckFailed) as failure:
+        some.replay(history)
+    small, again = smallest(some, history, failure.value)
+    assert (len(small.operations), len(small.operations[0].changes)) == (1, 1)
+    assert again.check == "reads_agree"
+    assert History.from_json(json.loads(small.to_json())) == small
+
+
+def test_a_writer_without_a_command_is_unsupported_by_its_name(tmp_path: Path) -> None:
+    with pytest.raises(Unsupported, match=r"^compact$"):
+        writers(tmp_path, InProcess(leave_out="compact")).replay(HISTORIES["a_purge_clears_the_index"])
+
+
+def test_an_answer_of_another_form_is_the_error_of_the_runner(tmp_path: Path) -> None:
+    for number, (do, value, what) in enumerate(
+        (
+            ("snapshots", {}, "expected a list of objects"),
+            ("files", [{"name": 1}], "name: expected a string"),
+            ("read", {"rows": [["1"]]}, "expected a list of the values of k, v, w"),
+            ("read", {"rows": [["x", "v", "1"]]}, "expected a value of k, INT, as text"),
+        )
+    ):
+        (tmp_path / str(number)).mkdir()
+        runner = InProcess(lambda asked, ok, do=do, value=value: value if asked == do else ok)
+        with pytest.raises(RunnerError, match=what):
+            writers(tmp_path / str(number), runner).replay(HISTORIES["an_upsert_marks_the_old_row"])
+
+
+def test_a_refused_operation_is_a_failure(tmp_path: Path) -> None:
+    def refuses(do: str, ok: Any) -> Any:
+        if do == "compact":
+            raise Refused("no time")
+        return ok
+
+    with pytest.raises(CheckFailed, match=r"operation .*, compact, was refused: no time"):
+        writers(tmp_path, InProcess(refuses)).replay(HISTORIES["a_purge_clears_the_index"])
