@@ -24,6 +24,7 @@ from pktable.run.spark.runner import SparkRunner
 from pktable.store.directories import tables_in
 from pktable.store.file_io import LocalFileIO
 from pktable.table import check
+from pktable_spec.clauses import requirements
 from pktable_spec.covers import covers
 
 from model_tests.backends.spark_session import spark_session
@@ -255,7 +256,8 @@ def test_the_command_says_clean_or_what_is_wrong(surgeon: Surgeon, cli: Any) -> 
     assert (code, err) == (0, "")
     assert out == (
         "note CMT-12: index/index-stray: index file: expected a snapshot, tag, branch or changelog that refers to "
-        f"it, found none (a write is running, or was killed)\nerrors: 0, notes: 1; {counted}"
+        "it, found none (a write is running, or was killed)\n"
+        f"    CMT-12: {requirements()['CMT-12']}\nerrors: 0, notes: 1; {counted}"
     )
     assert cli("check", path, "--severity", "error") == (0, f"clean; {counted}", "")
     surgeon.edit_snapshot(3, total_record_count=1)

@@ -24,7 +24,7 @@ HOUSES = ("reference/pktable", "reference/pktable_hudi")
 ENTRIES = ("reference/pktable/__init__.py", "reference/pktable/cli/app.py")
 """The modules of `pktable` that name modules of `pktable_hudi`, to import them when there is a table of Hudi's."""
 
-SHARED = ("pktable_spec.vocabulary", "pktable_spec.options", "pktable_spec.errors")
+SHARED = ("pktable_spec.vocabulary", "pktable_spec.options", "pktable_spec.errors", "pktable_spec.clauses")
 
 LAYERS: tuple[str, ...] = tuple(
     re.findall(

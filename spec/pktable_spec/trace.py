@@ -156,9 +156,18 @@ def as_text(matrix: Matrix) -> str:
 
 
 def main() -> int:
-    """Print the matrix of this repository, or of the one given as argument; return 1 if it has problems, else 0."""
+    """Print the matrix of this repository, or of the one given as argument.
+
+    Returns 1 if it has problems, 2 if there are no clauses, as in a wheel, else 0.
+    """
     root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parents[2]
     matrix = trace(root)
+    if not matrix.force:
+        print(
+            f"expected clauses in {root / 'spec/clauses'}, found none; give the root of the repository",
+            file=sys.stderr,
+        )
+        return 2
     print(as_text(matrix))
     return 1 if matrix.problems else 0
 

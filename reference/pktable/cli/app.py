@@ -34,7 +34,9 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 CHECKS: Final = "pktable.cli.checks"
 LATE: Final[Mapping[str, tuple[str, str]]] = {
     "check": (CHECKS, "Report every violated rule of a table, with its clause."),
+    "clause": ("pktable.cli.clauses", "Print clauses: what they say, why, and where they are covered."),
     "conform": ("pktable.cli.conform", "Judge an implementation in any language by its runner."),
+    "dump": ("pktable.cli.dump", "Show a metadata file, DV index file or log file field by field."),
     "verify": (CHECKS, "Run the verification suite, in a clone of the repository."),
     "replay-git": (CHECKS, "Replay a git history into a table and compare them."),
 }
@@ -42,6 +44,8 @@ LATE: Final[Mapping[str, tuple[str, str]]] = {
 
 HUDI_COMMANDS: Final = "pktable_hudi.commands"
 """The module that runs commands on tables of Hudi's. It is imported by name: its package is above this one."""
+HUDI_DUMP: Final = "pktable_hudi.dump"
+"""The module that shows log files, which is imported by name, too."""
 OF_HUDI: Final = frozenset({"instant", "ordering", "read_optimized", "retain_commits", "retain_versions"})
 """The options that only tables of Hudi's have."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import asdict
 from enum import Enum
@@ -12,10 +13,11 @@ from typing import Annotated, NoReturn
 
 import pyarrow as pa
 import typer
+from pktable_spec.clauses import requirements
 from pktable_spec.errors import InvalidRequestError
 
 import pktable
-from pktable.check.findings import ERROR, NOTE, Progress
+from pktable.check.findings import ERROR, NOTE, Finding, Progress
 from pktable.check.walk import Report
 from pktable.cli.app import (
     OnSpark,
@@ -111,8 +113,8 @@ def end_with(report: Report, severity: Severity, strict: bool, output: Format) -
     findings = [one for one in report.findings if severity is Severity.NOTE or one.severity == ERROR]
     with suppress(BrokenPipeError, ReaderGoneError):  # the exit code counts even if nobody reads the findings
         if output is Format.TABLE:
-            for finding in findings:
-                print(printable(str(finding)))
+            for line in _lines(findings):
+                print(printable(line))
             print(report.summary(findings))
         else:
             rows = [asdict(finding) for finding in findings]
@@ -120,6 +122,16 @@ def end_with(report: Report, severity: Severity, strict: bool, output: Format) -
     if output is not Format.TABLE:
         tell(report.summary(findings))
     raise typer.Exit(1 if report.errors or (strict and findings) else 0)
+
+
+def _lines(findings: Iterable[Finding]) -> Iterator[str]:
+    """Yield a line for each finding, and below the first of each clause what this says."""
+    seen = set()
+    for finding in findings:
+        yield str(finding)
+        if finding.clause not in seen and finding.clause in requirements():
+            yield f"    {finding.clause}: {requirements()[finding.clause]}"
+        seen.add(finding.clause)
 
 
 def _unseen(what: str, done: int, total: int) -> None:
