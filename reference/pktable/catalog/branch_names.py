@@ -53,6 +53,12 @@ def is_half(store: FileIO, paths: TablePaths) -> bool:
     return not store.exists(paths.schema(0)) and store.exists(paths.claim)
 
 
+def halves(store: FileIO, paths: TablePaths) -> list[TablePaths]:
+    """Return the paths of the branches that are half made or half removed by us. Clauses: BRN-4."""
+    branches = (paths.of_branch(name) for name in listed_branches(store, paths))
+    return [one for one in branches if is_half(store, one)]
+
+
 def is_gone(store: FileIO, paths: TablePaths) -> bool:
     """Return whether a branch is half there, or nothing of it is left but a claim."""
     return is_half(store, paths) or not has_files(store, paths)

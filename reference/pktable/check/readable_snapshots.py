@@ -17,7 +17,13 @@ from typing import TypeVar
 
 from pktable_spec.errors import CorruptFileError, SnapshotNotFoundError
 
-from pktable.catalog.branch_names import is_there, no_such_branch, other_branches
+from pktable.catalog.branch_names import (
+    halves,
+    is_there,
+    listed_branches,
+    no_such_branch,
+    other_branches,
+)
 from pktable.catalog.consumers import Consumers
 from pktable.catalog.fences import FenceLog
 from pktable.catalog.snapshots import SnapshotLog
@@ -214,6 +220,11 @@ def _elsewhere(
     `catalog.retention`. Clauses: BRN-7, CMT-34.
     """
     found: dict[str, tuple[Snapshot | None, bool]] = {}
+    if paths.branch is None and not listed_branches(store, paths):
+        return found
+    for half in halves(store, paths):
+        what = "half of one (if no process is making or removing it, `pktable check --repair` removes it)"
+        findings.add("BRN-4", "branch", half.branch_root, expected="a branch", found=what, severity=NOTE)
     before = None
     while before != len(found):
         before = len(found)

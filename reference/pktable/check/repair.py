@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pktable.catalog.branch_names import is_half, listed_branches
+from pktable.catalog.branch_names import halves, other_branches
 from pktable.catalog.branches import remove_branch
 from pktable.catalog.fences import FENCES, FenceTakenError
 from pktable.catalog.holds import BRANCH, FAST_FORWARD, ROLLBACK, kind_of_hold
@@ -90,13 +90,11 @@ def _remove_consumers(context: TableContext, paths: TablePaths) -> list[str]:
 def _mend_branches(context: TableContext) -> list[str]:
     """Remove branches that are half there, and the consumers that fast-forwards left in others. Clauses: BRN-4."""
     done = []
-    for name in listed_branches(context.store, context.paths):
-        paths = context.paths.of_branch(name)
-        if is_half(context.store, paths):
-            remove_branch(context.store, paths)
-            done.append(f"branch {name}: removed, it was half made or half removed")
-        else:
-            done += _remove_consumers(context, paths)
+    for paths in halves(context.store, context.paths):
+        remove_branch(context.store, paths)
+        done.append(f"branch {paths.branch}: removed, it was half made or half removed")
+    for paths in other_branches(context.store, context.paths):
+        done += _remove_consumers(context, paths)
     return done
 
 
