@@ -590,7 +590,7 @@ PROTOCOL = (
         58, "a fast-forward looks at nothing that was committed since",
         reworded(
             fast_forward,
-            ("        if not any(one.id == at and same_but_fence(one, latest) for one in found):", "        if False:"),
+            ("if not any(one.id == at and is_same_snapshot(one, latest) for one in found):", "if False:"),
         ), "BRN-11",
         "a: make branch, write on branch, write on branch, write only, fast forward", "a",
         "snapshot 12 is older than snapshot 11",

@@ -331,6 +331,24 @@ def test_a_fast_forward_brings_all_commits_of_a_branch(table: Table) -> None:
     assert (ids(table), table.check().findings) == ([1, 2, 3, 4, 5, 6], [])
 
 
+@covers("BRN-5", "BRN-11")
+def test_a_branch_that_others_have_made_without_our_fields_is_fast_forwarded_to(tmp_path: Path) -> None:
+    options = {"full-compaction.delta-commits": "9", "deletion-vectors.enabled": "true"}
+    table = Table.create(tmp_path / "t", COLUMNS, primary_key="id", options=options)
+    write(table, 1, 2)
+    table.expire_snapshots(retain_last=1)
+    write(table, 3)
+    table.create_branch("b")
+    path = Path(table.branch("b").catalog.context.paths.snapshot(snapshots(table)[-1]))
+    found = json.loads(path.read_text())
+    assert "pktable.deltaCommits" in found
+    path.write_text(json.dumps({name: one for name, one in found.items() if not name.startswith("pktable.")}))
+    write(table.branch("b"), 4)
+    assert table.fast_forward("b")
+    assert ids(table) == [1, 2, 3, 4]
+    expect_sound(tmp_path / "t")
+
+
 @covers("BRN-10", "BRN-12", "TBL-19")
 def test_schemas_and_tags_of_a_branch_go_along(table: Table) -> None:
     table.create_tag("base")

@@ -30,7 +30,7 @@ from pktable.catalog.publish import Put, Verdict
 from pktable.catalog.schemas import load_schemas, put_schema
 from pktable.catalog.state import TableState
 from pktable.format.metadata.schema import TableSchema
-from pktable.format.metadata.snapshot import Snapshot, same_but_fence, with_fence
+from pktable.format.metadata.snapshot import Snapshot, is_same_snapshot, with_fence
 from pktable.format.paths import MAIN_BRANCH
 from pktable.retry import RetryPolicy, retry
 from pktable.store.new_files import put_once, remove_quietly
@@ -110,9 +110,9 @@ class FastForward:
         if latest is None:
             return None, list(found)
         ahead = log.file(head.id) if at > head.id else None
-        if ahead and same_but_fence(ahead, head):
+        if ahead and is_same_snapshot(ahead, head):
             return latest, []
-        if not any(one.id == at and same_but_fence(one, latest) for one in found):
+        if not any(one.id == at and is_same_snapshot(one, latest) for one in found):
             raise self._refusal(
                 f"it does not have snapshot {at}, with which the target ends, so that commits would be lost; nothing "
                 "was changed. Write the rows of the branch to the target instead"
@@ -194,11 +194,15 @@ class FastForward:
         for tag in self._source.snapshots.tags():
             with contextlib.suppress(SnapshotNotFoundError):  # deleted since the listing
                 kept = self._source.snapshots.by_tag(tag)
-                if holds.kind_of_hold(tag) or kept.id not in made or not same_but_fence(kept, made[kept.id]):
+                if (
+                    holds.kind_of_hold(tag)
+                    or kept.id not in made
+                    or not is_same_snapshot(kept, made[kept.id])
+                ):
                     continue
                 if tag not in log.tags():
                     tags[tag] = kept
-                elif not same_but_fence(log.by_tag(tag), kept):
+                elif not is_same_snapshot(log.by_tag(tag), kept):
                     raise self._refusal(
                         f"tag {tag!r} keeps another snapshot there; delete one of both tags first"
                     )

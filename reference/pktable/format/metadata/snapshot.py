@@ -126,6 +126,10 @@ def with_fence(data: bytes, fence: int | None) -> bytes:
     return encode_json({**rest, FENCE: fence} if fence is not None else rest)
 
 
-def same_but_fence(one: Snapshot, other: Snapshot) -> bool:
-    """Return whether both are one snapshot, of two branches. Clauses: BRN-5."""
-    return replace(one, fence=None) == replace(other, fence=None)
+def is_same_snapshot(one: Snapshot, other: Snapshot) -> bool:
+    """Return whether both are one snapshot, of two branches. Clauses: BRN-5.
+
+    Other writers leave out the fields that only we have, where they copy a snapshot.
+    """
+    plain, copied = (replace(each, fence=None, delta_commits=None) for each in (one, other))
+    return plain == copied
