@@ -331,6 +331,32 @@ def test_a_fast_forward_brings_all_commits_of_a_branch(table: Table) -> None:
     assert (ids(table), table.check().findings) == ([1, 2, 3, 4, 5, 6], [])
 
 
+@covers("BRN-1", "BRN-4")
+def test_a_branch_has_the_schemas_that_others_have_put_since_the_table_was_opened(table: Table) -> None:
+    other = Table.open(table.path)
+    other.alter(add="n INT")
+    (other.upsert if other.schema.primary_keys else other.append)([{"id": 4, "v": "v4", "n": 4}])
+    table.create_branch("b")
+    table.create_branch("c", empty=True)
+    assert list(table.branch("b").columns) == list(table.branch("c").columns) == ["id", "v", "n"]
+    assert ids(table.branch("b")) == [1, 2, 3, 4]
+    other.create_tag("four")
+    other.expire_snapshots(retain_last=1)
+    write_on = other.upsert if other.schema.primary_keys else other.append
+    write_on([{"id": 5, "v": "v5", "n": 5}])
+    tag = Path(table.path, "tag", "tag-four")
+    text = {**json.loads(tag.read_text()), "tagCreateTime": [2024, 1, 2, 3, 4], "tagTimeRetained": "PT1H"}
+    text.pop("pktable.crc32")
+    tag.write_text(json.dumps(text))  # as Paimon writes a tag that expires
+    other.expire_snapshots(retain_last=1)
+    table.create_branch("d", tag="four")
+    assert ids(table.branch("d")) == [1, 2, 3, 4]
+    root = Path(table.path, "branch", "branch-d")
+    assert "tagTimeRetained" in json.loads((root / "tag" / "tag-four").read_text())
+    assert "tagTimeRetained" not in json.loads((root / "snapshot" / "snapshot-4").read_text())
+    expect_sound(table.path)
+
+
 @covers("BRN-5", "BRN-11")
 def test_a_branch_that_others_have_made_without_our_fields_is_fast_forwarded_to(tmp_path: Path) -> None:
     options = {"full-compaction.delta-commits": "9", "deletion-vectors.enabled": "true"}

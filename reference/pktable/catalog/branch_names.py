@@ -45,7 +45,7 @@ def new_branch(name: str) -> str:
 
 def is_there(store: FileIO, paths: TablePaths) -> bool:
     """Return whether a branch is there: it has a schema, and is not half there. Clauses: BRN-2."""
-    return bool(_numbers(store, paths.schemas, SCHEMA)) and not is_half(store, paths)
+    return bool(numbers_in(store, paths.schemas, SCHEMA)) and not is_half(store, paths)
 
 
 def is_half(store: FileIO, paths: TablePaths) -> bool:
@@ -67,13 +67,14 @@ def is_gone(store: FileIO, paths: TablePaths) -> bool:
 def has_files(store: FileIO, paths: TablePaths) -> bool:
     """Return whether there are schemas, snapshots or tags of a branch. Work that came late may leave anything else."""
     return bool(
-        _numbers(store, paths.schemas, SCHEMA)
-        or _numbers(store, paths.snapshots, SNAPSHOT)
+        numbers_in(store, paths.schemas, SCHEMA)
+        or numbers_in(store, paths.snapshots, SNAPSHOT)
         or [name for name in store.list_names(paths.tags) if name.startswith(TAG)]
     )
 
 
-def _numbers(store: FileIO, directory: str, prefix: str) -> list[int]:
+def numbers_in(store: FileIO, directory: str, prefix: str) -> list[int]:
+    """Return the numbers of the files of a directory that have a name of ``prefix`` and a number."""
     return [number for name in store.list_names(directory) if (number := numbered(name, prefix)) is not None]
 
 

@@ -29,11 +29,12 @@ from pktable.catalog.branch_names import (
     is_there,
     new_branch,
     no_such_branch,
+    numbers_in,
 )
 from pktable.catalog.catalog import Catalog
 from pktable.catalog.schemas import load_schemas
-from pktable.format.metadata.snapshot import Snapshot, decode_snapshot, with_fence
-from pktable.format.paths import MAIN_BRANCH, TablePaths
+from pktable.format.metadata.snapshot import OF_TAGS, Snapshot, decode_snapshot, with_fence
+from pktable.format.paths import MAIN_BRANCH, SCHEMA, TablePaths
 from pktable.store.file_io import FileIO, remove_directory
 from pktable.store.new_files import put_once, remove_quietly
 
@@ -88,7 +89,7 @@ class Branches:
         """Make a branch without rows. Raises InvalidRequestError if the name is taken. Clauses: BRN-3, BRN-4."""
         paths = self._free(name)
         claim = self._claim(paths)
-        self._copy_schemas(paths, max(self._context.schemas))
+        self._copy_schemas(paths, None)
         self._finish(paths, claim)
 
     def make(self, name: str, *, tag: str | None = None, snapshot: int | None = None) -> None:
@@ -106,8 +107,7 @@ class Branches:
         try:
             claim = self._claim(paths)
             kept = self._copy_snapshot(paths, hold, tag)
-            latest = kept.schema_id if tag is not None else max(self._context.schemas)
-            self._copy_schemas(paths, latest)
+            self._copy_schemas(paths, kept.schema_id if tag is not None else None)
         except BaseException:
             expiry.drop_tag(hold)
             raise
@@ -132,7 +132,7 @@ class Branches:
 
     def _finish(self, paths: TablePaths, claim: bytes) -> None:
         """Put the file with which a branch is there. Raises InvalidRequestError if others have removed it since."""
-        self._put(paths.schema(0), self._store.read(self._paths.schema(0)))
+        self._put(paths, paths.schema(0), self._store.read(self._paths.schema(0)))
         with contextlib.suppress(FileNotFoundError):
             if self._store.read(paths.claim) == claim:
                 return
@@ -156,21 +156,25 @@ class Branches:
         data = self._store.read(at)
         kept = decode_snapshot(data, at=at)
         if tag is not None:
-            self._put(paths.tag(tag), with_fence(data, None))
+            self._put(paths, paths.tag(tag), with_fence(data, None))
         if self._catalog.snapshots.expired_error(kept) is None:
             with contextlib.suppress(FileNotFoundError):  # expired concurrently
                 data = self._store.read(self._paths.snapshot(kept.id))
-        self._put(paths.snapshot(kept.id), with_fence(data, None))
+        self._put(paths, paths.snapshot(kept.id), with_fence(data, None, OF_TAGS))
         return kept
 
-    def _copy_schemas(self, paths: TablePaths, latest: int) -> None:
-        """Copy the schemas up to ``latest``, but for the first: with that the branch is there. Clauses: BRN-4."""
-        for number in sorted(number for number in self._context.schemas if 0 < number <= latest):
-            self._put(paths.schema(number), self._store.read(self._paths.schema(number)))
+    def _copy_schemas(self, paths: TablePaths, latest: int | None) -> None:
+        """Copy the schemas up to ``latest``, or all, but for the first: with that the branch is there.
 
-    def _put(self, path: str, data: bytes) -> None:
-        done = put_once(self._store, path, data)
-        assert done, "who has the claim of a branch has it alone"
+        They are listed, as others may have put some since the table was opened. Clauses: BRN-4.
+        """
+        numbers = numbers_in(self._store, self._paths.schemas, SCHEMA)
+        for number in sorted(one for one in numbers if one > 0 and (latest is None or one <= latest)):
+            self._put(paths, paths.schema(number), self._store.read(self._paths.schema(number)))
+
+    def _put(self, paths: TablePaths, path: str, data: bytes) -> None:
+        if not put_once(self._store, path, data):
+            raise self._taken(paths)
 
     # ---------------------------------------------------------------- removing
 

@@ -8,7 +8,7 @@ Clauses: META-2, META-13, META-21.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -19,6 +19,8 @@ from pktable.format.metadata.json_text import CRC, JsonObject, decode_json, enco
 VERSION: Final = 3
 COMMIT_KINDS: Final = ("APPEND", "COMPACT", "OVERWRITE", "ANALYZE")
 FENCE: Final = "pktable.fence"
+OF_TAGS: Final = ("tagCreateTime", "tagTimeRetained")
+"""Fields that only a tag of Paimon has."""
 
 
 @dataclass(frozen=True)
@@ -113,16 +115,18 @@ def decode_snapshot(data: bytes, *, at: str) -> Snapshot:
     return Snapshot(**found)
 
 
-def with_fence(data: bytes, fence: int | None) -> bytes:
+def with_fence(data: bytes, fence: int | None, without: Collection[str] = ()) -> bytes:
     """Return a snapshot file or a tag that says ``fence``, and all else that ``data`` says, known to us or not.
+
+    ``without``: fields that are left out.
 
     Each branch has fences of its own, so a snapshot that goes from one to another must not take a number with it.
     Clauses: BRN-5, META-53.
     """
     fields = json.loads(data)
-    if fields.get(FENCE) == fence:
+    if fields.get(FENCE) == fence and not fields.keys() & set(without):
         return data
-    rest = {name: value for name, value in fields.items() if name not in (FENCE, CRC)}
+    rest = {name: value for name, value in fields.items() if name not in (FENCE, CRC, *without)}
     return encode_json({**rest, FENCE: fence} if fence is not None else rest)
 
 
