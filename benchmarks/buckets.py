@@ -85,13 +85,14 @@ def openings(directory: Path, clock: Clock, *, ascending: bool) -> list[float]:
     table = created(directory / str(ascending), write_only=True, bucket="-1")
     context = table.catalog.context
     drawn = np.random.default_rng(1)
-    hashes = np.unique(drawn.integers(-(1 << 31), 1 << 31, INDEXED * 101 // 100))
-    hashes = drawn.permutation(hashes)[:INDEXED].astype(np.int32)
+    distinct = np.unique(drawn.integers(-(1 << 31), 1 << 31, INDEXED * 101 // 100))
+    hashes = drawn.permutation(distinct)[:INDEXED].astype(np.int32)
     (Path(table.path) / "index").mkdir()
     entries = []
-    for bucket in range(BUCKETS):
-        part = hashes[bucket * INDEXED // BUCKETS : (bucket + 1) * INDEXED // BUCKETS]
-        data = encode_hashes(np.asarray(np.sort(part) if ascending else part, np.int32))
+    for bucket, part in enumerate(np.array_split(hashes, BUCKETS)):
+        if ascending:
+            part.sort()
+        data = encode_hashes(part)
         entry = IndexManifestEntry(0, b"", bucket, HASH, f"index-{bucket}", len(data), len(part), None)
         Path(table.path, "index", entry.file_name).write_bytes(data)
         entries.append(entry)

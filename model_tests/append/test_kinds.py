@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pyarrow as pa
 import pytest
 from pktable import InvalidRequestError, Table
 from pktable.table import check
 from pktable_spec.covers import covers
 
-from model_tests.append.paimon_tables import expected_of, expected_rows, path_of, rows_of
+from model_tests.append.paimon_tables import path_of
 from model_tests.real_data import needs_shared
 
 pytestmark = needs_shared
-ROWS = pa.table({"id": [1]})
 
 
 @covers("TBL-12", "TBL-16")
@@ -26,18 +24,6 @@ def test_cross_partition_keys_are_refused_by_name() -> None:
     (finding,) = check(path_of("pk_crosspart")).findings
     assert finding.severity == "note"
     assert "cross-partition keys" in finding.found
-
-
-@covers("TBL-20")
-def test_a_table_with_a_postpone_bucket_is_read_and_not_written() -> None:
-    table, truth = Table.open(path_of("pk_postpone")), expected_of("pk_postpone")
-    for snapshot, expected in truth["snapshots"].items():
-        rows = expected_rows(expected["rows"])
-        assert rows_of(table.to_arrow(snapshot=int(snapshot)).to_pylist()) == rows
-        assert table.count(snapshot=int(snapshot)) == len(rows)
-    for write in (lambda: table.upsert(ROWS), lambda: table.compact(), lambda: table.rollback(snapshot=1)):
-        with pytest.raises(InvalidRequestError, match="a table with a postpone bucket can only be read"):
-            write()
 
 
 @covers("TBL-20")

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import pyarrow as pa
 from pktable_spec.errors import CorruptFileError, InvalidRequestError
-from pktable_spec.options import DYNAMIC_BUCKETS, TableOptions, parse_options
+from pktable_spec.options import DYNAMIC_BUCKETS, POSTPONE_BUCKET, TableOptions, parse_options
 from pktable_spec.vocabulary import DELETION_VECTORS, HASH, KEY_PREFIX
 
 from pktable.datafile.columns import file_schema
@@ -221,6 +221,11 @@ class TableContext:
     def has_dynamic_buckets(self) -> bool:
         """Whether an index says which bucket has which keys, and buckets grow in number. Clauses: BKT-1."""
         return bool(self.schema.primary_keys) and self.options.bucket == DYNAMIC_BUCKETS
+
+    @property
+    def postpones_buckets(self) -> bool:
+        """Whether written rows wait for a bucket until a compaction gives them one. Clauses: BKT-13."""
+        return bool(self.schema.primary_keys) and self.options.bucket == POSTPONE_BUCKET
 
     @property
     def target_file_bytes(self) -> int:

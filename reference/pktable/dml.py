@@ -182,6 +182,10 @@ class Statements:
 
     def _query(self, state: TableState, columns: Sequence[str], predicate: Predicate | None) -> Query:
         context = self.catalog.context
+        if state.waiting:
+            raise InvalidRequestError(
+                f"{context.root}: a statement would not see the rows that wait for a bucket; compact the table first"
+            )
         parts = plan_read(context, self.catalog.states, state, fresh=True, predicate=predicate)
         return Query(parts, columns, predicate)
 

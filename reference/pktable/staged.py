@@ -101,7 +101,7 @@ class StagedWrite:
     def _compacted(self, state: TableState) -> list[BucketChange]:
         """Return the compaction of the touched buckets as if the new files were live in ``state``."""
         return self.stager.changes(
-            _with_appends(state, self.appends, replaced(state, self.replaces)),
+            with_appends(state, self.appends, replaced(state, self.replaces)),
             [append.place.id for append in self.appends],
             full=False,
             cached_rows={a.files[0].file_name: a.rows for a in self.appends if a.rows is not None},
@@ -361,9 +361,10 @@ def next_sequences(state: TableState) -> dict[BucketId, int]:
     }
 
 
-def _with_appends(
+def with_appends(
     state: TableState, appends: Sequence[BucketAppend], gone: Collection[BucketId] = ()
 ) -> TableState:
+    """Return ``state`` as if new files were live, and the buckets ``gone`` had none."""
     files = {bucket_id: live for bucket_id, live in state.files.items() if bucket_id not in gone}
     indexes = {bucket_id: index for bucket_id, index in state.indexes.items() if bucket_id not in gone}
     for append in appends:

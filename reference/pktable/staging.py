@@ -38,6 +38,7 @@ from pktable.ingest.changes import ChangeKind
 from pktable.kinds import TableKind, kind_of
 from pktable.lsm.bucket import BucketChange, BucketId, BucketState
 from pktable.lsm.universal import Pick
+from pktable.postponed import WaitingMove
 from pktable.retry import RetryPolicy, retry
 from pktable.run.runner import CompactionTask, RowChange, Runner
 from pktable.staged import StagedCompaction, StagedWrite, StaleReadError, Written, next_sequences
@@ -186,6 +187,10 @@ class Stager:
         self._expect_same_keys(state)
         return self.changer.compact(state, list(state.files), full=full)
 
+    def move_waiting(self, commit_id: CommitId, *, full: bool) -> TableState | None:
+        """Give buckets to the rows that wait for one; return the state after it, None if none wait. Clauses: BKT-14."""
+        return WaitingMove(self, full).commit(commit_id)
+
     def compact(self, state: TableState, bucket_ids: Iterable[BucketId], *, full: bool) -> StagedCompaction:
         """Stage the compaction of some buckets of ``state``, of a table with a primary key."""
         return StagedCompaction(self, self.changes(state, bucket_ids, full=full), full, state)
@@ -228,7 +233,18 @@ class Stager:
                 )
                 for task in tasks
             ]
-        return [
+        waiting = [
+            PlannedCompaction(
+                self.context.partition_path(bucket_id[0]),
+                bucket_id[1],
+                len(state.files[bucket_id]),
+                sum(file.row_count for file in state.files[bucket_id]),
+                sum(file.file_size for file in state.files[bucket_id]),
+                0,
+            )
+            for bucket_id in state.waiting
+        ]
+        return waiting + [
             PlannedCompaction(
                 self.context.partition_path(bucket.place.partition),
                 bucket.place.bucket,
@@ -247,6 +263,8 @@ class Stager:
         self._expect_same_keys(state)
         kind = self.kind
         for bucket_id in bucket_ids:
+            if bucket_id[1] < 0:  # rows that wait for a bucket are moved, see `postponed`
+                continue
             bucket = self.states.bucket(state, bucket_id)
             chosen = kind.choose_compaction(self.context, bucket, full=full)
             if chosen is not None:
@@ -275,7 +293,7 @@ class Stager:
         Clauses: META-41, TBL-18.
         """
         self.context.expect_keys(file for live in state.files.values() for file in live)
-        if state.bucket_counts - {self.context.options.bucket}:
+        if not self.context.postpones_buckets and state.bucket_counts - {self.context.options.bucket}:
             raise InvalidRequestError(
                 f"{self.context.root}: option bucket is {self.context.options.bucket}, but live files were written "
                 f"under {', '.join(map(str, sorted(state.bucket_counts)))} buckets; rescaling is not supported"

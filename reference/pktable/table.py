@@ -25,6 +25,7 @@ from pktable.catalog.catalog import Catalog
 from pktable.catalog.changes import CommitId
 from pktable.catalog.fast_forward import FastForward
 from pktable.catalog.schemas import create_schema, find_branch, find_table
+from pktable.catalog.state import TableState
 from pktable.check.findings import Progress
 from pktable.check.walk import Report, check_table
 from pktable.dml import MergeBuilder, Statements
@@ -392,14 +393,21 @@ class Table(TableReads, TableUpkeep):
     def compact(self, *, full: bool = False) -> int | None:
         """Compact what the strategy picks in every bucket, or with ``full`` everything.
 
+        In a table with a postpone bucket, rows that wait there become rows of the table first.
         Returns the new snapshot's id, None if there was nothing to compact. Raises CommitConflictError.
-        Clauses: APP-19, APP-20, CMP-1 to CMP-8, CMP-18 to CMP-22, CMP-27 to CMP-29.
+        Clauses: APP-19, APP-20, BKT-14, CMP-1 to CMP-8, CMP-18 to CMP-22, CMP-27 to CMP-29.
         """
         if self.schema.primary_keys:
-            state = self.stage_compaction(full=full).commit(CommitId.new())
+            moved = self._move_waiting(full=full) if self.catalog.context.postpones_buckets else None
+            state = self.stage_compaction(full=full).commit(CommitId.new()) or moved
         else:
             state = self.stage_rewrite(full=full).commit(CommitId.new())
         return state.id if state else None
+
+    def _move_waiting(self, *, full: bool) -> TableState | None:
+        expect_flag("full", full)
+        self._require_writable()
+        return self.stager.move_waiting(CommitId.new(), full=full)
 
     def plan_compaction(self, *, full: bool = False) -> list[PlannedCompaction]:
         """Return what `compact` with the same argument would compact now, per bucket. Changes nothing.

@@ -139,7 +139,7 @@ HARMLESS_NAMES: Final = {
         cross-partition-upsert.bootstrap-parallelism cross-partition-upsert.index-ttl
         postpone.batch-write-fixed-bucket
         postpone.batch-write-fixed-bucket.max-parallelism postpone.batch-write-fixed-bucket.rescale-load-factor
-        postpone.default-bucket-num postpone.target-row-num-per-bucket postpone.target-size-per-bucket
+        postpone.target-row-num-per-bucket postpone.target-size-per-bucket
     """,
     "The Iceberg metadata next to a table; they lag until Paimon's next commit.": """
         metadata.iceberg.compaction.max.file-num metadata.iceberg.compaction.min.file-num

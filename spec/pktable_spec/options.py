@@ -48,7 +48,7 @@ NOT_KNOWN_TO_BE_HARMLESS: Final = (
     "an option whose meaning is known, because one that begins so may change rows; "
     "a read ignores it if it is among `ignore_options`"
 )
-WRITABLE_BUCKETS: Final = "a fixed number of buckets, at least 1, or -1 for dynamic ones"
+WRITABLE_BUCKETS: Final = "a fixed number of buckets, at least 1, -1 for dynamic ones, or -2 for rows that wait"
 DYNAMIC_BUCKETS: Final = -1
 """Written as the number of buckets: in a key table they grow in number, an append table has none."""
 POSTPONE_BUCKET: Final = -2
@@ -76,6 +76,7 @@ class TableOptions:
     most_buckets: int | None
     initial_buckets: int | None
     assigner_parallelism: int | None
+    buckets_of_waiting: int
     partition_default_name: str
     partition_legacy_names: bool
     deletion_vectors_enabled: bool
@@ -185,14 +186,11 @@ class TableOptions:
             raise error
 
     def require_writable_buckets(self) -> None:
-        """Raise UnsupportedOptionError unless the buckets of a table with a primary key are fixed or dynamic.
+        """Raise UnsupportedOptionError unless the option `bucket` of a table with a primary key is one that is written.
 
-        Clauses: BKT-1, TBL-20.
+        Clauses: BKT-1, BKT-13, TBL-20.
         """
-        if self.bucket == POSTPONE_BUCKET:
-            what = f"{WRITABLE_BUCKETS}; a table with a postpone bucket can only be read"
-            raise UnsupportedOptionError("bucket", str(self.bucket), what)
-        if self.bucket < 1 and self.bucket != DYNAMIC_BUCKETS:
+        if self.bucket < 1 and self.bucket not in (DYNAMIC_BUCKETS, POSTPONE_BUCKET):
             raise UnsupportedOptionError("bucket", str(self.bucket), WRITABLE_BUCKETS)
         if self.bucket == DYNAMIC_BUCKETS and self.bucket_key:
             expected = "the option to be absent where bucket is -1: a key has one bucket whatever it is"

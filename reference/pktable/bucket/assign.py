@@ -1,6 +1,6 @@
 """Which bucket a row belongs to.
 
-Clauses: APP-3, BKT-1, BKT-4 to BKT-7, TBL-3, TBL-5.
+Clauses: APP-3, BKT-1, BKT-4 to BKT-7, BKT-13, BKT-15, TBL-3, TBL-5.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from pktable_spec.options import POSTPONE_BUCKET
 
 from pktable.bucket.dynamic import DynamicBuckets
-from pktable.bucket.partitions import Partitions
+from pktable.bucket.partitions import Partitions, partitions_of
 from pktable.context import TableContext
-from pktable.format.bucket_hash import bucket_of
+from pktable.format.bucket_hash import bucket_of, hash_rows
 from pktable.format.metadata.manifest import IndexManifestEntry
 from pktable.format.types import Field, Value, array_of
 from pktable.lsm.bucket import BucketId
@@ -121,6 +122,74 @@ class NoBuckets:
         return ()
 
 
+class WaitingRows:
+    """All rows of a write wait in one bucket of their partition. Clauses: BKT-13."""
+
+    columns: Sequence[str] = ()
+
+    def __init__(self, context: TableContext, known: HashFiles, tasks: int = 1) -> None:
+        self._context, self.groups = context, tasks
+
+    def of_rows(self, rows: pa.Table, partitions: Partitions) -> npt.NDArray[Any]:
+        return np.full(rows.num_rows, POSTPONE_BUCKET, np.int64)
+
+    def of_values(self, names: Sequence[str], tuples: Sequence[tuple[Value, ...]]) -> set[int] | None:
+        return None
+
+    def among(self, tasks: int) -> WaitingRows:
+        return WaitingRows(self._context, {}, tasks)
+
+    def groups_of(self, rows: pa.Table) -> npt.NDArray[Any]:
+        """Return a group by the hash of the key, so that one task has all changes of a key, in their order."""
+        hashes = hash_rows(
+            [rows.column(name) for name in self._context.schema.key_names], self._context.key_types
+        )
+        groups: npt.NDArray[Any] = np.abs(hashes.astype(np.int64)) % self.groups
+        return groups
+
+    def hash_files(self, new: NewFiles) -> Sequence[IndexManifestEntry]:
+        return ()
+
+
+class BucketsOfPartitions:
+    """A fixed number of buckets in each partition; the hash of the bucket key decides. Clauses: BKT-15, TBL-5.
+
+    ``counts``: the number of buckets by partition, ``count`` of all others.
+    """
+
+    columns: Sequence[str] = ()
+
+    def __init__(self, context: TableContext, counts: Mapping[bytes, int], count: int) -> None:
+        self._context, self._counts, self._count = context, dict(counts), count
+
+    def of_rows(self, rows: pa.Table, partitions: Partitions) -> npt.NDArray[Any]:
+        fields = self._context.schema.bucket_key_fields
+        columns = [rows.column(field.name) for field in fields]
+        hashes = np.abs(hash_rows(columns, [field.type for field in fields]).astype(np.int64))
+        counts = np.array([self._counts.get(one, self._count) for one in partitions.encoded], np.int64)
+        buckets: npt.NDArray[Any] = hashes % counts[partitions.numbers]
+        return buckets
+
+    def of_values(self, names: Sequence[str], tuples: Sequence[tuple[Value, ...]]) -> set[int] | None:
+        return None
+
+    def among(self, tasks: int) -> BucketsOfPartitions:
+        return self
+
+    @property
+    def groups(self) -> int:
+        return max([self._count, *self._counts.values()])
+
+    def groups_of(self, rows: pa.Table) -> npt.NDArray[Any]:
+        """Return the buckets: each is a group of its own."""
+        if not rows.num_rows:
+            return np.zeros(0, np.int64)
+        return self.of_rows(rows, partitions_of(self._context, rows))
+
+    def hash_files(self, new: NewFiles) -> Sequence[IndexManifestEntry]:
+        return ()
+
+
 def hashed(context: TableContext, known: HashFiles) -> BucketAssigner:
     """Return the assigner of a table with a fixed number of buckets."""
     return HashedBuckets(context.schema.bucket_key_fields, context.options.bucket)
@@ -132,6 +201,7 @@ ASSIGNERS: list[
     (lambda context: context.options.bucket > 0, hashed),
     (lambda context: context.has_unaware_buckets, lambda context, known: NoBuckets()),
     (lambda context: context.has_dynamic_buckets, DynamicBuckets),
+    (lambda context: context.postpones_buckets, WaitingRows),
 ]
 """Pairs of a test and a maker; the first test that a table passes decides."""
 

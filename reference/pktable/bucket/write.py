@@ -27,7 +27,7 @@ from pktable.bucket.reader import DataReader
 from pktable.bucket.run_writer import FROM_WRITE, RunWriter
 from pktable.context import TableContext
 from pktable.format.metadata.manifest import DataFileMeta, IndexManifestEntry
-from pktable.lsm.bucket import BucketPath
+from pktable.lsm.bucket import BucketId, BucketPath
 from pktable.merge.grouping import Window, grouped, taken
 from pktable.merge.key_encoding import encode_keys
 from pktable.store.new_files import NewFiles
@@ -65,10 +65,30 @@ def split_by_bucket(
     """
     partitions = partitions_of(context, rows)
     buckets = assigner.of_rows(rows, partitions)
-    width = int(buckets.max()) + 1
-    for number, part in grouped_rows(partitions.numbers.astype(np.int64) * width + buckets):
+    least = int(buckets.min())
+    width = int(buckets.max()) - least + 1
+    for number, part in grouped_rows(partitions.numbers.astype(np.int64) * width + buckets - least):
         partition, bucket = divmod(number, width)
-        yield partitions.encoded[partition], bucket, rows if part is None else rows.take(pa.array(part))
+        yield (
+            partitions.encoded[partition],
+            bucket + least,
+            rows if part is None else rows.take(pa.array(part)),
+        )
+
+
+def merged_by_bucket(appends: Sequence[BucketAppend]) -> list[BucketAppend]:
+    """Return one append per bucket, its files oldest first."""
+    grouped: dict[BucketId, list[BucketAppend]] = {}
+    for append in appends:
+        grouped.setdefault(append.place.id, []).append(append)
+    result = []
+    for same in grouped.values():
+        ordered = sorted(same, key=lambda append: append.first_sequence)
+        files = tuple(file for append in ordered for file in append.files)
+        changelog = tuple(file for append in ordered for file in append.changelog)
+        hashes = next((append.hashes for append in ordered if append.hashes is not None), None)
+        result.append(BucketAppend(same[0].place, files, ordered[0].first_sequence, changelog, hashes))
+    return result
 
 
 def write_rows(
@@ -109,7 +129,8 @@ def write_rows(
         return _written(context, place, [taken(records, window.newest)], first_sequence, new, now_millis)
     runs = [counting] if engine.folds_retractions else apart(counting)
     tables = [engine.fold(run).rows() for run in runs]
-    changelog = write_input(context, place, counting, new, now_millis=now_millis)
+    # Rows that wait for a bucket are no rows of the table yet, so the changelog has them when they get one.
+    changelog = () if place.bucket < 0 else write_input(context, place, counting, new, now_millis=now_millis)
     written = _written(context, place, tables, first_sequence, new, now_millis)
     return replace(written, changelog=changelog)
 

@@ -124,7 +124,7 @@ class Append:
             return None
         gone = replaced(state, self.replaces)
         entries = [
-            entry(DELETE, bucket_id, self.total_buckets, file)
+            entry(DELETE, bucket_id, state.total(bucket_id, self.total_buckets), file)
             for bucket_id in gone
             for file in state.files[bucket_id]
         ]
@@ -185,13 +185,17 @@ def replaced(state: TableState, replaces: Replaces | None) -> list[BucketId]:
 
 @dataclass(frozen=True)
 class Compaction:
-    """The compactions of some buckets. ``partly``: whether those that fit may be committed without the others."""
+    """The compactions of some buckets. ``partly``: whether those that fit may be committed without the others.
+
+    ``total_buckets``: of a partition that has no files in buckets with a number. ``totals``: where it is another one.
+    """
 
     changes: Sequence[BucketChange]
     total_buckets: int
     order: KeyOrder
     partly: bool = True
     rules: Sequence[tuple[str, Rule]] = field(default_factory=lambda: rules.COMPACTION_RULES)
+    totals: Mapping[bytes, int] = field(default_factory=dict)
 
     def conflicts(self, state: TableState) -> Conflicts:
         return _objections(
@@ -204,10 +208,16 @@ class Compaction:
         if refused and not self.partly:
             return None
         fitting = [change for change in self.changes if change.place.id not in refused]
-        entries, indexes = _after(state, fitting, self.total_buckets)
+
+        def total(bucket_id: BucketId) -> int:
+            return state.total(bucket_id, self.totals.get(bucket_id[0], self.total_buckets))
+
+        entries, indexes = _after(state, fitting, total)
         if not entries and indexes == state.indexes:
             return None
-        changelog = _changelog(fitting, self.total_buckets)
+        changelog = tuple(
+            entry(ADD, one.place.id, total(one.place.id), file) for one in fitting for file in one.changelog
+        )
         return Delta(COMPACT, tuple(entries), indexes, state.hashes, changelog)
 
 
@@ -233,7 +243,7 @@ class FileChanges:
         """Return files and DV index files after the changes. Clauses: APP-13, APP-14, CMT-2."""
         if refused:
             return None
-        entries, indexes = _after(state, self.changes, self.total_buckets)
+        entries, indexes = _after(state, self.changes, lambda bucket_id: self.total_buckets)
         return Delta(self.kind, tuple(entries), indexes, state.hashes)
 
 
@@ -248,15 +258,15 @@ def _objections(found: Iterable[tuple[BucketId, Conflict | None]]) -> dict[Bucke
 
 
 def _after(
-    state: TableState, changes: Iterable[BucketChange | IndexedChange], total_buckets: int
+    state: TableState, changes: Iterable[BucketChange | IndexedChange], total: Callable[[BucketId], int]
 ) -> tuple[list[ManifestEntry], dict[BucketId, tuple[IndexManifestEntry, ...]]]:
     """Return the manifest entries of ``changes``, and the DV index files of all buckets after them."""
     entries: list[ManifestEntry] = []
     indexes = dict(state.indexes)
     for change in changes:
         bucket_id = change.place.id
-        entries += [entry(DELETE, bucket_id, total_buckets, file) for file in change.removed]
-        entries += [entry(ADD, bucket_id, total_buckets, file) for file in change.added]
+        entries += [entry(DELETE, bucket_id, total(bucket_id), file) for file in change.removed]
+        entries += [entry(ADD, bucket_id, total(bucket_id), file) for file in change.added]
         indexes.pop(bucket_id, None)
         if change.indexes:
             indexes[bucket_id] = change.indexes

@@ -57,12 +57,16 @@ STORE_FAILED: Final = (
 
 @dataclass(frozen=True)
 class Replacement:
-    """The change that puts new files in the place of all live ones. ``total_buckets``: of the table."""
+    """The change that puts new files in the place of all live ones. ``total_buckets``: of the table.
+
+    ``kept``: the state whose files they are copies of.
+    """
 
     files: Mapping[BucketId, Sequence[DataFileMeta]]
     indexes: Mapping[BucketId, IndexFiles]
     hashes: Mapping[BucketId, IndexManifestEntry]
     total_buckets: int
+    kept: TableState
 
     def conflicts(self, state: TableState) -> Conflicts:
         """Return no conflict: it fits every state."""
@@ -70,10 +74,10 @@ class Replacement:
 
     def delta(self, state: TableState, refused: Collection[BucketId]) -> Delta:
         """Return the files that go and those that come, and the index files of the latter."""
-        changes = ((DELETE, state.files), (ADD, self.files))
+        changes = ((DELETE, state, state.files), (ADD, self.kept, self.files))
         entries = [
-            entry(kind, bucket_id, self.total_buckets, file)
-            for kind, files in changes
+            entry(kind, bucket_id, of.total(bucket_id, self.total_buckets), file)
+            for kind, of, files in changes
             for bucket_id, live in files.items()
             for file in live
         ]
@@ -193,7 +197,7 @@ class Rollback:
         for bucket_id, index in state.hashes.items():
             place = self._context.place(*bucket_id)
             hashes[bucket_id] = write_hashes(self._context, place, read_hashes(self._context, index), new)
-        return Replacement(files, indexes, hashes, self._context.options.bucket)
+        return Replacement(files, indexes, hashes, self._context.options.bucket, state)
 
     def _copy(self, source: str, target: str) -> None:
         copy = self._context.store.create(target)

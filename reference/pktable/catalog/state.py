@@ -12,6 +12,7 @@ from itertools import chain
 from typing import Any, TypeAlias
 
 from pktable_spec.errors import CorruptFileError, InvalidRequestError
+from pktable_spec.options import POSTPONE_BUCKET
 from pktable_spec.vocabulary import DELETION_VECTORS, HASH
 
 from pktable.catalog.manifests import Manifests
@@ -39,7 +40,7 @@ class TableState:
     ``files``: per (partition, bucket) its live files. ``indexes``: per bucket its DV index files, if it has some: one,
     but any number in an append table without buckets. ``hashes``: per dynamic bucket its hash index file.
     ``other_indexes``: entries of other index types, carried along.
-    ``bucket_counts``: the numbers of buckets that live files were written under.
+    ``totals``: per partition the numbers of buckets that its live files in buckets with a number were written under.
     """
 
     snapshot: Snapshot | None = None
@@ -48,11 +49,29 @@ class TableState:
     indexes: Mapping[BucketId, IndexFiles] = field(default_factory=dict)
     hashes: Mapping[BucketId, IndexManifestEntry] = field(default_factory=dict)
     other_indexes: tuple[IndexManifestEntry, ...] = ()
-    bucket_counts: frozenset[int] = frozenset()
+    totals: Mapping[bytes, frozenset[int]] = field(default_factory=dict)
 
     @property
     def id(self) -> int:
         return self.snapshot.id if self.snapshot else 0
+
+    @property
+    def bucket_counts(self) -> frozenset[int]:
+        """The numbers of buckets that live files were written under."""
+        return frozenset().union(*self.totals.values())
+
+    @property
+    def waiting(self) -> list[BucketId]:
+        """The buckets whose rows wait for one of their own. Clauses: BKT-13."""
+        return [bucket_id for bucket_id in self.files if bucket_id[1] == POSTPONE_BUCKET]
+
+    def total(self, bucket_id: BucketId, new: int) -> int:
+        """Return the number of buckets of the partition of a bucket, which is ``new`` unless it has files.
+
+        Clauses: BKT-15.
+        """
+        partition, bucket = bucket_id
+        return bucket if bucket < 0 else max(self.totals.get(partition, (new,)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,16 +101,44 @@ def applied(
         else:
             gone = (entry.file.file_name, entry.file.level)
             files[bucket_id] = tuple(f for f in files[bucket_id] if (f.file_name, f.level) != gone)
-    counts = state.bucket_counts | {entry.total_buckets for entry in delta.entries if entry.kind == ADD}
+    live_files = {bucket_id: live for bucket_id, live in files.items() if live}
     return TableState(
         snapshot,
         tuple(manifests),
-        {bucket_id: live for bucket_id, live in files.items() if live},
+        live_files,
         dict(delta.indexes),
         dict(delta.hashes),
         state.other_indexes,
-        counts,
+        _totals_after(state, live_files, delta),
     )
+
+
+def _totals_after(
+    state: TableState, files: Mapping[BucketId, tuple[DataFileMeta, ...]], delta: Delta
+) -> dict[bytes, frozenset[int]]:
+    """Return the numbers of buckets by partition after a commit that leaves ``files``."""
+    added: dict[bytes, set[int]] = {}
+    for entry in delta.entries:
+        if entry.kind == ADD and entry.bucket >= 0:
+            added.setdefault(entry.partition, set()).add(entry.total_buckets)
+    numbered = {partition for partition, bucket in files if bucket >= 0}
+    as_before = all(state.totals.get(partition, frozenset()) == found for partition, found in added.items())
+    if as_before and numbered == state.totals.keys():
+        return dict(state.totals)
+    stays = {
+        bucket_id[0]
+        for bucket_id, live in state.files.items()
+        if bucket_id[1] >= 0 and not set(map(_name, live)).isdisjoint(map(_name, files.get(bucket_id, ())))
+    }
+    return {
+        partition: frozenset(added.get(partition, ()))
+        | (state.totals[partition] if partition in stays else frozenset())
+        for partition in numbered
+    }
+
+
+def _name(file: DataFileMeta) -> str:
+    return file.file_name
 
 
 class StateLoader:
@@ -176,10 +223,11 @@ def make_state(
     Raises CorruptFileError. Clauses: BKT-3, DV-5, DV-16, APP-11.
     """
     files: dict[BucketId, list[DataFileMeta]] = {}
-    counts: set[int] = set()
+    totals: dict[bytes, set[int]] = {}
     for entry in live:
         files.setdefault((entry.partition, entry.bucket), []).append(entry.file)
-        counts.add(entry.total_buckets)
+        if entry.bucket >= 0:
+            totals.setdefault(entry.partition, set()).add(entry.total_buckets)
     vectors: dict[BucketId, IndexFiles] = {}
     hashes: dict[BucketId, IndexManifestEntry] = {}
     others: list[IndexManifestEntry] = []
@@ -212,5 +260,5 @@ def make_state(
         vectors,
         hashes,
         tuple(others),
-        frozenset(counts),
+        {partition: frozenset(found) for partition, found in totals.items()},
     )

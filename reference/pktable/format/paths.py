@@ -42,6 +42,8 @@ GREATEST: Final = (1 << 63) - 2
 
 NAMED_BUCKETS: Final = {-2: "postpone"}
 """Buckets whose directory is not called by their number."""
+WAITING: Final = f"/bucket-{NAMED_BUCKETS[-2]}"
+"""The end of the directory of rows that wait for a bucket."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +165,9 @@ def split_branch(path: str) -> tuple[str, str | None]:
 
 def data_file(directory: str, token: str, number: int) -> str:
     """Return the path of a new data file in a bucket directory. ``token``: unique to the piece of work."""
+    if directory.endswith(WAITING):
+        # Paimon compacts the files of a writer in their order, and finds the writer in their name.
+        token = f"-u-{token}-s-0-w-{token}"
     return f"{directory}/data-{token}-{number}.parquet"
 
 

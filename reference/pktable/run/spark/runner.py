@@ -26,7 +26,7 @@ from pyspark.sql.types import ByteType, LongType, StringType, StructField, Struc
 from pktable.bucket.assign import BucketAssigner
 from pktable.bucket.changes import ROW_KIND, read_changes
 from pktable.bucket.read import FILE, POSITION, BucketRead, by_file, located_rows, read_bucket
-from pktable.bucket.write import BucketAppend
+from pktable.bucket.write import BucketAppend, merged_by_bucket
 from pktable.check.bucket import BucketReport, BucketTask, check_bucket
 from pktable.check.findings import Progress
 from pktable.context import TableContext
@@ -419,18 +419,3 @@ def _arrow(frame: DataFrame) -> pa.Table:
         raise InvalidRequestError(
             f"rows: Arrow has no type for a column of this DataFrame: {error}"
         ) from None
-
-
-def merged_by_bucket(appends: Sequence[BucketAppend]) -> list[BucketAppend]:
-    """Return one append per bucket, its files oldest first."""
-    grouped: dict[BucketId, list[BucketAppend]] = {}
-    for append in appends:
-        grouped.setdefault(append.place.id, []).append(append)
-    result = []
-    for same in grouped.values():
-        ordered = sorted(same, key=lambda append: append.first_sequence)
-        files = tuple(file for append in ordered for file in append.files)
-        changelog = tuple(file for append in ordered for file in append.changelog)
-        hashes = next((append.hashes for append in ordered if append.hashes is not None), None)
-        result.append(BucketAppend(same[0].place, files, ordered[0].first_sequence, changelog, hashes))
-    return result
