@@ -76,7 +76,7 @@ def _rescaled(surgeon: Surgeon, file: str, snapshot: int) -> None:
 
 
 RESCALED: Final = (
-    "option bucket is 7, but live files were written under -?[0-9]+ buckets; rescaling is not supported"
+    "option bucket is 7, but live files of the partition were written under -?[0-9]+ buckets; rescale"
 )
 
 
@@ -107,7 +107,6 @@ DAMAGES: Final = (
         "expected one (DV|hash) index file per bucket",
     ),
     Damage(_with_the_id_of_another, "snapshot id: expected"),
-    Damage(_rescaled, RESCALED, lambda table: table.compact()),
     Damage(_rescaled, RESCALED, lambda table: table.upsert(table.to_arrow(fresh=True))),
     Damage(lambda s, _, last: _before(s, last).unlink(), GAP, lambda table: table.snapshots()),
     Damage(lambda s, _, last: _before(s, last).unlink(), GAP, _first_damage),

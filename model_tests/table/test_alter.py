@@ -218,7 +218,7 @@ def table(tmp_path: Path) -> Table:
         ({"set_options": {"merge-engine": "aggregation"}}, "option merge-engine cannot change"),
         ({"set_options": {"sequence.field": "v"}}, "option sequence.field cannot change"),
         ({"reset_options": "sequence.field"}, "option sequence.field cannot change"),
-        ({"set_options": {"bucket": "4"}}, "option bucket cannot change"),
+        ({"set_options": {"bucket": "-1"}}, "option bucket cannot change"),
         (
             {"set_options": {"fields.v.ignore-retract": "true"}},
             "option fields.v.ignore-retract cannot change",

@@ -140,6 +140,43 @@ class Statements:
         after = staged.commit(commit_id).id
         return after if after != before else None
 
+    def rescale(self, where: str | None, commit_id: CommitId) -> int | None:
+        """Write the partitions again that have another number of buckets than the option; None if there are none.
+
+        Clauses: BKT-18, BKT-20.
+        """
+        context = self.catalog.context
+        if context.options.bucket < 1 or not context.schema.primary_keys:
+            raise InvalidRequestError(
+                f"{context.root}: rescale: expected a table with a primary key and a fixed number of buckets, found "
+                f"bucket={context.options.bucket}; dynamic buckets grow by themselves"
+            )
+        if not self.is_about_partitions(where):
+            raise InvalidRequestError(
+                f"rescale: expected a condition on partition columns alone, found {where!r}"
+            )
+        holds = self._partitions(self.condition(where))
+        old: set[bytes] = set()
+
+        def work(state: TableState) -> tuple[Any, ChangeKind]:
+            change = ChangeKind(RowKind.INSERT, whole=True)
+            old.clear()
+            old.update(
+                one
+                for one, totals in state.totals.items()
+                if totals != {context.options.bucket} and holds(one)
+            )
+            if not old:
+                return None, change
+            parts = plan_read(context, self.catalog.states, state, fresh=True, predicate=None)
+            parts = [part for part in parts if part.state.place.partition in old]
+            return self.runner.rows_to_write(context, Query(parts, context.schema.value_names)), change
+
+        after = self.stager.execute(
+            work, commit_id, write_only=context.options.leaves_compaction, replaces=lambda one: one in old
+        )
+        return after.id if after else None
+
     def is_about_partitions(self, where: str | None) -> bool:
         """Whether an overwrite with the condition ``where`` replaces whole partitions. Clauses: STM-7, STM-10."""
         predicate = self.condition(where)

@@ -231,6 +231,8 @@ class StagedWrite:
         If others have given buckets to keys, the rows are assigned and written again. Clauses: BKT-8, CMT-24, CMT-33.
         """
         context, again = self.stager.context, next_sequences(state)
+        if self.replaces is None:
+            self.stager.expect_totals(state, self.appends)
         self._discard_changes()
         now, kind = self.stager.clock(), self.stager.kind
         if self.replaces is None and self.assignment.conflicts(self.appends, state):

@@ -22,6 +22,7 @@ from typing import Any
 
 import pyarrow as pa
 from pktable_spec.errors import CommitConflictError, InvalidRequestError
+from pktable_spec.options import POSTPONE_BUCKET
 
 from pktable.bucket.assign import assigner_of
 from pktable.bucket.hash_index import rebuilt
@@ -75,11 +76,13 @@ class Stager:
     clock: Callable[[], int]
     policy: RetryPolicy = REPLANS
 
-    def execute(self, work: Work, commit_id: CommitId, *, write_only: bool) -> TableState | None:
+    def execute(
+        self, work: Work, commit_id: CommitId, *, write_only: bool, replaces: Replaces | None = None
+    ) -> TableState | None:
         """Compute a statement on the latest snapshot and commit it; return the state after it, None without changes.
 
-        If another commit changed rows that it read, it is computed again. Raises CommitConflictError after many such
-        commits. Clauses: STM-6.
+        ``replaces``: of one that writes partitions again, which these are. If another commit changed rows that it read,
+        it is computed again. Raises CommitConflictError after many such commits. Clauses: BKT-20, STM-6.
         """
 
         def attempt() -> TableState | None:
@@ -88,7 +91,9 @@ class Stager:
 
         def stage(state: TableState) -> StagedWrite | None:
             rows, change = work(state)
-            return self.write(state, rows, change, write_only=write_only, isolated=True)
+            if rows is None:
+                return None
+            return self.write(state, rows, change, write_only=write_only, isolated=True, replaces=replaces)
 
         try:
             return retry(attempt, on=StaleReadError, policy=self.policy)
@@ -156,6 +161,8 @@ class Stager:
         appends = self.runner.write(self.context, rows, change, assigner, numbers, new, self.clock())
         if replaces is not None:
             self._expect_replaced(appends, replaces)
+        else:
+            self.expect_totals(state, appends)
         made |= {append.place.id: append.hashes for append in appends if append.hashes is not None}
         return appends, Assignment(state.hashes, made)
 
@@ -288,13 +295,21 @@ class Stager:
                 )
 
     def _expect_same_keys(self, state: TableState) -> None:
-        """Raise InvalidRequestError unless live files have the table's keys and its number of buckets.
-
-        Clauses: META-41, TBL-18.
-        """
+        """Raise InvalidRequestError unless live files have the table's keys. Clauses: META-41."""
         self.context.expect_keys(file for live in state.files.values() for file in live)
-        if not self.context.postpones_buckets and state.bucket_counts - {self.context.options.bucket}:
-            raise InvalidRequestError(
-                f"{self.context.root}: option bucket is {self.context.options.bucket}, but live files were written "
-                f"under {', '.join(map(str, sorted(state.bucket_counts)))} buckets; rescaling is not supported"
-            )
+
+    def expect_totals(self, state: TableState, appends: Iterable[BucketAppend]) -> None:
+        """Raise InvalidRequestError unless the partitions of ``appends`` have the table's number of buckets.
+
+        Clauses: BKT-19, TBL-18.
+        """
+        wanted = self.context.options.bucket
+        for append in appends:
+            partition, bucket = append.place.id
+            totals = state.totals.get(partition, frozenset())
+            if bucket >= 0 and wanted != POSTPONE_BUCKET and totals - {wanted}:
+                raise InvalidRequestError(
+                    f"{append.place.directory}: option bucket is {wanted}, but live files of the partition were "
+                    f"written under {', '.join(map(str, sorted(totals)))} buckets; rescale() writes them again, or "
+                    "restore the option"
+                )

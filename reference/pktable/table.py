@@ -301,6 +301,20 @@ class Table(TableReads, TableUpkeep):
             self._require_engine(updates=True, deletes=True)
         return self._statements.overwrite(rows, where, CommitId.given(commit_id))
 
+    def rescale(self, *, where: str | None = None, commit_id: CommitId | None = None) -> int | None:
+        """Write partitions again whose buckets are not as many as the option ``bucket`` says.
+
+            table.alter(set_options={"bucket": "8"})
+            table.rescale()
+
+        ``where``: a condition on partition columns, for some of them. ``commit_id``: as in `upsert`. The rows are those
+        of a fresh read; a partition that others change before the commit is written again.
+        Returns the id of the snapshot after it, None if all partitions have that many buckets.
+        Raises InvalidRequestError, CommitConflictError. Clauses: BKT-18, BKT-20.
+        """
+        self._require_writable()
+        return self._statements.rescale(where, CommitId.given(commit_id))
+
     def truncate(self, *, commit_id: CommitId | None = None) -> int | None:
         """Remove all rows; return the id of the snapshot after it, None if there were none. Clauses: STM-7."""
         return self.overwrite(self.schema.arrow_schema.empty_table(), commit_id=commit_id)

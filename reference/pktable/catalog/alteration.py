@@ -165,18 +165,27 @@ def _altered(schema: TableSchema, change: Alteration, *, now_millis: int) -> Tab
 
 
 def _expect_changeable(schema: TableSchema, change: Alteration) -> None:
-    """Raise InvalidRequestError for a change of an option on which existing rows depend. Clauses: TBL-43."""
+    """Raise InvalidRequestError for a change of an option on which existing rows depend. Clauses: BKT-18, TBL-43."""
     new = {one.name for one in change.add}
     for name in (*change.set_options, *change.reset_options):
         if schema.options.get(name) == change.set_options.get(name):
             continue
         known, columns = option_named(name), _columns_in(name)
         of_new_columns = bool(columns) and new.issuperset(columns)
+        if name == "bucket" and _rescales(schema, change.set_options.get(name)):
+            continue
         if name in FIXED or (known and known.effect is Effect.MERGING and not of_new_columns):
             raise InvalidRequestError(
                 f"alter: option {name} cannot change, because the rows that the table has depend on it; "
                 "write them to a new table instead"
             )
+
+
+def _rescales(schema: TableSchema, wanted: str | None) -> bool:
+    """Return whether ``wanted`` is another fixed number of buckets of a table with a primary key. Clauses: BKT-18."""
+    before = parse_options(schema.options).bucket
+    after = parse_options({} if wanted is None else {"bucket": wanted}).bucket
+    return bool(schema.primary_keys) and before > 0 and after > 0
 
 
 def _is_compacted(context: TableContext, state: TableState) -> bool:

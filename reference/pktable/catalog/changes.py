@@ -95,7 +95,7 @@ class Append:
     """The level-0 files of one write. It is committed whole or not at all. ``total_buckets``: of the table.
 
     ``isolation``: of a statement, what it read; its conflicts come before all others, because the write then is void.
-    ``replaces``: of an overwrite, whether the rows of a partition go.
+    ``replaces``: of an overwrite, whether the rows of a partition go; its rows come of these if there is ``isolation``.
     ``assignment``: of a table with dynamic buckets, the hash index files that the rows were assigned by, and new ones.
     """
 
@@ -111,9 +111,23 @@ class Append:
             (append.place.id, first_conflict(self.rules, append, state.files.get(append.place.id, ())))
             for append in self.appends
         )
-        if self.replaces is None:  # an overwrite goes by no key that was there
+        if self.replaces is None:  # an overwrite goes by nothing that was there
             found |= self.assignment.conflicts(self.appends, state)
-        return found | (self.isolation.conflicts(self.appends, state) if self.isolation else {})
+            found |= self._of_other_totals(state)
+        if self.isolation is None:
+            return found
+        if self.replaces is None:
+            return found | self.isolation.conflicts(self.appends, state)
+        return found | self.isolation.conflicts_of_replaced(self.replaces, state)
+
+    def _of_other_totals(self, state: TableState) -> dict[BucketId, Conflict]:
+        """Return the buckets whose partition has another number of buckets by now. Clauses: BKT-19."""
+        ids = [append.place.id for append in self.appends if append.place.bucket >= 0 < self.total_buckets]
+        return {
+            one: Conflict("BKT-19", f"the partition of bucket {one[1]} has another number of buckets")
+            for one in ids
+            if state.totals.get(one[0], frozenset()) - {self.total_buckets}
+        }
 
     def delta(self, state: TableState, refused: Collection[BucketId]) -> Delta | None:
         """Return the added files; the DV index files stay as they are. Clauses: BKT-3, CMT-2, CMT-6.

@@ -14,7 +14,7 @@ Clauses: STM-6.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -63,6 +63,25 @@ class Isolation:
             what = f"a snapshot since {self.base.id}, which the statement read, is gone"
             return {append.place.id: Conflict(CLAUSE, what) for append in appends}
         return found
+
+    def conflicts_of_replaced(
+        self, replaces: Callable[[bytes], bool], state: TableState
+    ) -> dict[BucketId, Conflict]:
+        """Return the buckets of what an overwrite replaces that are not as they were when it read them.
+
+        ``replaces``: whether it replaces a partition. Clauses: BKT-20.
+        """
+        return {
+            bucket_id: Conflict(CLAUSE, f"others changed bucket {bucket_id[1]}, which is written again")
+            for bucket_id in {*self.base.files, *state.files}
+            if replaces(bucket_id[0]) and self._differs(bucket_id, state)
+        }
+
+    def _differs(self, bucket_id: BucketId, state: TableState) -> bool:
+        before, after = (
+            (one.files.get(bucket_id, ()), one.indexes.get(bucket_id, ())) for one in (self.base, state)
+        )
+        return before != after
 
     def _between(self, state: TableState) -> Iterator[Snapshot]:
         """Yield the snapshots after the base but compactions. Raises SnapshotNotFoundError unless they follow it."""
