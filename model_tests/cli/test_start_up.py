@@ -46,7 +46,7 @@ ON_TABLES = (
     ),
     *("history", "read", "rollback", "tag", "update", "write"),
 )
-COMMANDS = (*ON_TABLES, "clause", "conform", "dump", "ls", "options", "replay-git", "verify")
+COMMANDS = (*ON_TABLES, "clause", "conform", "dump", "ls", "options", "replay-git", "sql", "verify")
 
 # Runs a command as `pktable.cli.main` does, and then prints the modules that are loaded.
 SPY = """

@@ -167,12 +167,14 @@ def of_libraries_in_the_specification(root: Path) -> list[str]:
 
 
 def of_pyspark_elsewhere(root: Path) -> list[str]:
-    """Return the imports of pyspark outside of its packages: the runner below a table, the source above it, Hudi's."""
+    """Return the imports of pyspark outside of its packages: the runner below a table, source and SQL above it, Hudi's."""
     return [
         f"{at} imports {name}"
         for at, module, name in imported_by_the_reference(root)
         if within(name, ("pyspark", "py4j"))
-        and not within(module, ("pktable.run.spark", "pktable.spark_source", "pktable_hudi.spark"))
+        and not within(
+            module, ("pktable.run.spark", "pktable.spark_source", "pktable.spark_sql", "pktable_hudi.spark")
+        )
     ]
 
 

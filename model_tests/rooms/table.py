@@ -97,6 +97,8 @@ ROOMS: Final[Mapping[str, tuple[str, ...]]] = {
         "append",
     ),
     "pktable/spark_source": ("source",),
+    "pktable/spark_sql": ("warehouse",),
+    "pktable/sql": ("warehouse/test_sql_without_spark.py",),
     "pktable/statements": ("statements", "append/test_questions.py"),
     "pktable/store": ("stores", "warehouse", "commit", "seams/test_cache.py", "table/test_store_failures.py"),
     "pktable_hudi": ("hudi",),
@@ -105,7 +107,14 @@ ROOMS: Final[Mapping[str, tuple[str, ...]]] = {
     "pyspark_pktable": ("source",),
 }
 ON_SPARK: Final = frozenset(
-    {"pktable/run", "pktable/run/spark", "pktable/spark_source", "pktable_hudi/spark", "pyspark_pktable"}
+    {
+        "pktable/run",
+        "pktable/run/spark",
+        "pktable/spark_source",
+        "pktable/spark_sql",
+        "pktable_hudi/spark",
+        "pyspark_pktable",
+    }
 )
 """The rooms whose tests start a Spark session too."""
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pktable_hudi.table import HudiTable
 
     from pktable.catalog.changes import CommitId
+    from pktable.spark_sql.session import session
     from pktable.table import Table
     from pktable.warehouse import Warehouse
 
@@ -42,6 +43,7 @@ __all__ = [
     "Table",
     "UnsupportedOptionError",
     "Warehouse",
+    "session",
 ]
 __version__ = "0.1.0"
 
@@ -50,6 +52,7 @@ LATE = {
     "HudiTable": "pktable_hudi.table",
     "Table": "pktable.table",
     "Warehouse": "pktable.warehouse",
+    "session": "pktable.spark_sql.session",
 }
 """Names that are imported at their first use, with their modules."""
 

@@ -19,6 +19,7 @@ from pktable_spec.errors import InvalidRequestError
 from pktable_spec.options import parse_options
 from pktable_spec.vocabulary import RowKind
 
+from pktable.catalog.arguments import expect_flag, expect_text
 from pktable.catalog.catalog import Catalog
 from pktable.catalog.changes import CommitId
 from pktable.catalog.read_plan import plan_read
@@ -32,11 +33,11 @@ from pktable.predicate import Predicate, parse
 from pktable.predicate.literals import general
 from pktable.predicate.tree import Column, Expression
 from pktable.run.of_frames import raised_for
-from pktable.run.runner import Query, RowChange, Runner
+from pktable.run.runner import Query, RowChange, Runner, understands_sparks_words
 from pktable.staging import Stager, Work
 from pktable.statements.names import Names, join_of
-from pktable.statements.plan import KIND, SOURCE, TARGET, Clause, Statement, When, qualified
-from pktable.statements.pruning import target_condition
+from pktable.statements.plan import KIND, SOURCE, TARGET, Clause, SparkText, Statement, When, qualified
+from pktable.statements.pruning import of_table, target_condition
 from pktable.statements.sources import accept_source, expect_all, source_fields, source_types
 
 Assignments: TypeAlias = Mapping[str, Any]
@@ -50,21 +51,44 @@ class Statements:
     stager: Stager
     runner: Runner
 
-    def update(self, assignments: Assignments, where: str | None, commit_id: CommitId) -> int | None:
-        """Execute an UPDATE; return the id of the snapshot after it, None if no row changes."""
-        schema = self.catalog.context.schema
-        names = Names(schema.fields)
-        values = updated(assignments, schema, names, "set", (TARGET,))
-        clause = Clause(
-            When.NOT_MATCHED_BY_SOURCE, RowKind.UPDATE_AFTER, None, values, "set", texts=_texts(assignments)
-        )
-        tracked = self.catalog.context.options.row_tracking
-        statement = Statement((clause,), schema.value_names, schema.primary_keys, tracked=tracked)
-        return self.execute(statement, None, self.condition(where), commit_id)
+    def names(self, alias: str | None, *, by_spark: bool) -> Names:
+        """Return what an UPDATE or DELETE may name. Raises InvalidRequestError. Clauses: WH-8."""
+        if alias is not None:
+            expect_text("alias", alias)
+        self.expect_spark(by_spark)
+        return Names(self.catalog.context.schema.fields, (), (alias or TARGET, SOURCE), by_spark)
 
-    def delete(self, where: str, commit_id: CommitId) -> int | None:
+    def expect_spark(self, by_spark: bool) -> None:
+        """Raise InvalidRequestError unless ``by_spark`` is False, or there is a session. Clauses: WH-8."""
+        expect_flag("by_spark", by_spark)
+        if by_spark and not understands_sparks_words(self.runner):
+            raise InvalidRequestError(
+                "by_spark: expected a table with a session, and not runner='local'; give spark=session to Table.open"
+            )
+
+    def update(
+        self, assignments: Assignments, where: str | None, commit_id: CommitId, names: Names
+    ) -> int | None:
+        """Execute an UPDATE; return the id of the snapshot after it, None if no row changes."""
+        values = updated(assignments, self.catalog.context.schema, names, "set", (TARGET,))
+        predicate, by_spark = self._rows_of(where, names)
+        clause = Clause(
+            When.NOT_MATCHED_BY_SOURCE,
+            RowKind.UPDATE_AFTER,
+            by_spark,
+            values,
+            "set",
+            texts=_texts(assignments),
+        )
+        return self.execute(self._without_source(clause, names), None, predicate, commit_id)
+
+    def delete(self, where: str, commit_id: CommitId, names: Names) -> int | None:
         """Execute a DELETE; return the id of the snapshot after it, None if no row goes."""
-        context, predicate = self.catalog.context, self.condition(where)
+        context = self.catalog.context
+        predicate, by_spark = self._rows_of(where, names)
+        if by_spark is not None:
+            clause = Clause(When.NOT_MATCHED_BY_SOURCE, RowKind.DELETE, by_spark, None, "where", where)
+            return self.execute(self._without_source(clause, names), None, None, commit_id)
         if not context.schema.primary_keys:
             return self._delete_rows(predicate, commit_id)
 
@@ -76,6 +100,21 @@ class Statements:
             return self.runner.rows_to_write(context, query), ChangeKind(RowKind.DELETE, keys_only=not whole)
 
         return self._committed(work, commit_id)
+
+    def _without_source(self, clause: Clause, names: Names) -> Statement:
+        schema, tracked = self.catalog.context.schema, self.catalog.context.options.row_tracking
+        return Statement(
+            (clause,), schema.value_names, schema.primary_keys, tracked=tracked, aliases=names.aliases
+        )
+
+    def _rows_of(self, where: str | None, names: Names) -> tuple[Predicate | None, SparkText | None]:
+        """Return the condition of an UPDATE or DELETE, as one to evaluate here or one for Spark."""
+        if names.aliases[0] == TARGET and not names.by_spark:
+            return self.condition(where), None
+        if where is None:
+            return None, None
+        found = names.condition(where, what="where", sides=(TARGET,))
+        return (None, found) if isinstance(found, SparkText) else (Predicate(where, of_table(found)), None)
 
     def _delete_rows(self, predicate: Predicate | None, commit_id: CommitId) -> int | None:
         """Delete rows of an append table by their positions. Clauses: APP-12."""
@@ -254,13 +293,19 @@ class MergeBuilder:
     statements: Statements
     names: Names
     source: Any
-    on: Expression
+    on: Expression | SparkText
     on_text: str
     clauses: tuple[Clause, ...] = field(default=())
 
     @classmethod
     def of(
-        cls, statements: Statements, source: Any, on: str | Sequence[str], aliases: tuple[str, str]
+        cls,
+        statements: Statements,
+        source: Any,
+        on: str | Sequence[str],
+        aliases: tuple[str, str],
+        *,
+        by_spark: bool = False,
     ) -> MergeBuilder:
         """Return a builder without clauses. Raises InvalidRequestError."""
         schema = statements.catalog.context.schema
@@ -273,7 +318,7 @@ class MergeBuilder:
         source = accept_source(source, schema)
         with raised_for(source):
             types = source_types(source)
-        names = Names(schema.fields, source_fields(types), aliases)
+        names = Names(schema.fields, source_fields(types), aliases, by_spark)
         condition = _on(on, names)
         text = on if isinstance(on, str) else ", ".join(on)
         return cls(statements, names, source, condition, text)
@@ -340,13 +385,29 @@ class MergeBuilder:
             raise InvalidRequestError(
                 "merge: add a clause, such as when_matched_update_all(), before execute()"
             )
-        keys, residual = join_of(self.on)
-        if not keys:
+        keys, residual = self._join()
+        if not keys and not isinstance(residual, SparkText):
             raise InvalidRequestError("merge: on needs an equality of a target column and a source column")
         schema, tracked = self._schema, self.statements.catalog.context.options.row_tracking
         return Statement(
-            self.clauses, schema.value_names, schema.primary_keys, keys, residual, tracked, self.on_text
+            self.clauses,
+            schema.value_names,
+            schema.primary_keys,
+            keys,
+            residual,
+            tracked,
+            self.on_text,
+            aliases=self.names.aliases,
         )
+
+    def _join(
+        self,
+    ) -> tuple[tuple[tuple[Expression, Expression], ...], Expression | SparkText | None]:
+        """Return the equal values of the join, and what else must hold; Spark joins by any condition."""
+        if isinstance(self.on, SparkText):
+            return (), self.on
+        keys, residual = join_of(self.on)
+        return ((), SparkText(self.on_text)) if not keys and self.names.by_spark else (keys, residual)
 
     @property
     def _schema(self) -> TableSchema:
@@ -362,7 +423,7 @@ class MergeBuilder:
             )
         return {name: Column(qualified(SOURCE, name), types[name]) for name in names}
 
-    def _inserted(self, values: Assignments, what: str) -> tuple[Expression, ...]:
+    def _inserted(self, values: Assignments, what: str) -> tuple[Expression | SparkText, ...]:
         schema = self._schema
         given = _assigned(values, schema, self.names, what, (SOURCE,))
         missing = [name for name in schema.primary_keys if name not in given]
@@ -378,7 +439,7 @@ class MergeBuilder:
         when: When,
         kind: RowKind,
         condition: str | None,
-        values: tuple[Expression, ...] | None,
+        values: tuple[Expression | SparkText, ...] | None,
         what: str,
         given: Assignments = MappingProxyType({}),
     ) -> MergeBuilder:
@@ -396,7 +457,7 @@ class MergeBuilder:
 
 def updated(
     assignments: Assignments, schema: TableSchema, names: Names, what: str, sides: Sequence[str]
-) -> tuple[Expression, ...]:
+) -> tuple[Expression | SparkText, ...]:
     """Return the values of all columns of an updated row.
 
     Raises InvalidRequestError for a column of the key or of ``sequence.field``. Clauses: STM-9, MRG-25.
@@ -424,7 +485,7 @@ def _target_column(column: Field) -> Column:
 
 def _assigned(
     assignments: Assignments, schema: TableSchema, names: Names, what: str, sides: Sequence[str]
-) -> dict[str, Expression]:
+) -> dict[str, Expression | SparkText]:
     """Return the values that the caller gives to columns. Raises InvalidRequestError."""
     if not isinstance(assignments, Mapping):
         raise InvalidRequestError(
@@ -448,7 +509,7 @@ def _texts(assignments: Assignments) -> dict[str, str]:
     return {name: given for name, given in assignments.items() if isinstance(given, str)}
 
 
-def _on(on: str | Sequence[str], names: Names) -> Expression:
+def _on(on: str | Sequence[str], names: Names) -> Expression | SparkText:
     """Return the condition of a join: SQL text, or the names of columns that are equal."""
     if not isinstance(on, str) and not (isinstance(on, Iterable) and not isinstance(on, bytes | Mapping)):
         raise InvalidRequestError(f"on: expected a condition, a column or several, found {on!r}")

@@ -224,13 +224,21 @@ class Table(TableReads, TableUpkeep):
         return self._write(rows, ChangeKind(RowKind.INSERT), commit_id)
 
     def delete(
-        self, keys: Any = None, *, where: str | None = None, commit_id: CommitId | None = None
+        self,
+        keys: Any = None,
+        *,
+        where: str | None = None,
+        alias: str | None = None,
+        by_spark: bool = False,
+        commit_id: CommitId | None = None,
     ) -> int | None:
         """Delete by ``keys`` (rows of the primary-key columns, as `upsert` takes them) or by a condition on the rows
-        of a fresh read. ``commit_id``: as in `upsert`. An append table takes conditions only.
+        of a fresh read. ``commit_id``: as in `upsert`. ``alias``, ``by_spark``: as in `update`.
+        An append table takes conditions only.
 
         Returns the id of the snapshot after the delete, None if there was nothing to delete.
-        Raises InvalidRequestError before anything is written, CommitConflictError. Clauses: TBL-4, RD-3, APP-8, APP-12.
+        Raises InvalidRequestError before anything is written, CommitConflictError.
+        Clauses: TBL-4, RD-3, APP-8, APP-12, WH-8.
         """
         if (keys is None) == (where is None):
             raise InvalidRequestError("delete: give either keys or where=…")
@@ -244,24 +252,36 @@ class Table(TableReads, TableUpkeep):
         self._require_engine(deletes=True)
         if where is not None:
             self._require_writable()
-            return self._statements.delete(where, CommitId.given(commit_id))
+            names = self._statements.names(alias, by_spark=by_spark)
+            return self._statements.delete(where, CommitId.given(commit_id), names)
         return self._write(keys, ChangeKind(RowKind.DELETE, keys_only=True), commit_id)
 
     def update(
-        self, set: Mapping[str, Any], *, where: str | None = None, commit_id: CommitId | None = None
+        self,
+        set: Mapping[str, Any],
+        *,
+        where: str | None = None,
+        alias: str | None = None,
+        by_spark: bool = False,
+        commit_id: CommitId | None = None,
     ) -> int | None:
         """Update columns of the rows that satisfy ``where``, of all rows without it.
 
         ``set``: the new value of each column: SQL text over the row's own columns (``{"amount": "amount * 2"}``, text
         in quotes of its own: ``{"city": "'Rome'"}``), or any other Python value as it is. All values are computed from
         the row as it was. Columns of the primary key cannot be updated. ``commit_id``: as in `upsert`.
+        ``alias``: how the texts may call the table. ``by_spark``: what is not understood here is left to Spark in the
+        caller's words, such as functions and subqueries; it needs a session. Spark then casts values to the types of
+        the columns as its own UPDATE does.
         The rows are those of a fresh read; if others change them before the commit, the statement is computed again.
         Returns the id of the snapshot after the update, None if no row satisfies ``where``.
-        Raises InvalidRequestError before anything is committed, CommitConflictError. Clauses: STM-1, STM-4, STM-6.
+        Raises InvalidRequestError before anything is committed, CommitConflictError.
+        Clauses: STM-1, STM-4, STM-6, WH-8.
         """
         self._require_writable()
         self._require_engine(updates=True)
-        return self._statements.update(set, where, CommitId.given(commit_id))
+        names = self._statements.names(alias, by_spark=by_spark)
+        return self._statements.update(set, where, CommitId.given(commit_id), names)
 
     def merge(
         self,
@@ -270,6 +290,7 @@ class Table(TableReads, TableUpkeep):
         *,
         source_alias: str = "source",
         target_alias: str = "target",
+        by_spark: bool = False,
     ) -> MergeBuilder:
         """Begin a MERGE of ``source`` into the table; add clauses to the result, and end with ``execute()``.
 
@@ -279,12 +300,15 @@ class Table(TableReads, TableUpkeep):
         * ``on``: a column of both, several of them, or a condition with at least one equality, such as
           ``"target.id = source.id AND target.region = 'eu'"``.
         * ``source_alias``, ``target_alias``: what conditions and values call the two.
+        * ``by_spark``: as in `update`; the join then needs no equality.
 
-        Raises InvalidRequestError. Clauses: STM-1 to STM-6.
+        Raises InvalidRequestError. Clauses: STM-1 to STM-6, WH-8.
         """
         self._require_writable()
         self._require_engine(updates=True, deletes=True)
-        return MergeBuilder.of(self._statements, source, on, (target_alias, source_alias))
+        self._statements.expect_spark(by_spark)
+        aliases = (target_alias, source_alias)
+        return MergeBuilder.of(self._statements, source, on, aliases, by_spark=by_spark)
 
     def overwrite(
         self, rows: Any, *, where: str | None = None, commit_id: CommitId | None = None

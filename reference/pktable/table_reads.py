@@ -11,9 +11,11 @@ import pyarrow as pa
 from pktable.catalog.as_of import AsOf
 from pktable.catalog.catalog import Catalog
 from pktable.catalog.definitions import column_names
+from pktable.catalog.effects import Effect, effect_of
 from pktable.change_scan import ChangeScan
 from pktable.format.metadata.snapshot import Snapshot
 from pktable.inspect import Inspection
+from pktable.metadata_tables import AUDIT_LOG, ROW_KIND, expect_auditable, metadata_table
 from pktable.run.runner import Runner
 from pktable.scan import ReadOptions, Scan
 
@@ -119,6 +121,41 @@ class TableReads:
         """
         names = None if columns is None else column_names("columns", columns)
         return ChangeScan(self.catalog, self.runner, start, end, where, names)
+
+    def effect(self, snapshot: int) -> Effect | None:
+        """Return how many rows the write that returned ``snapshot`` has put and deleted, None if it has expired.
+
+        Raises CorruptFileError. Clauses: WH-12.
+        """
+        wanted = AsOf.given(snapshot).snapshot
+        assert wanted is not None, "it is given"
+        return effect_of(self.catalog, wanted)
+
+    def metadata(
+        self,
+        name: str,
+        *,
+        snapshot: int | None = None,
+        tag: str | None = None,
+        timestamp: int | str | datetime | None = None,
+    ) -> Any:
+        """Return what the table says of itself, with the columns of Paimon's system table of this name.
+
+        * ``snapshots``, ``schemas``, ``options``, ``tags``, ``branches``, ``consumers``: of the table, an Arrow table.
+        * ``files``, ``partitions``, ``buckets``, ``manifests``: of a snapshot, an Arrow table.
+        * ``audit_log``: rows as `read` returns them, with their kind in the column ``rowkind``.
+
+        ``snapshot``, ``tag``, ``timestamp``: as in `scan`. Times are instants.
+        Raises InvalidRequestError, which lists the names, SnapshotNotFoundError and CorruptFileError. Clauses: WH-9.
+        """
+        as_of = AsOf.given(snapshot, tag, timestamp)
+        if name != AUDIT_LOG:
+            return metadata_table(self.catalog, name, as_of)
+        self.catalog.read_as_of(as_of, expect_auditable)
+        rows = self.read(snapshot=snapshot, tag=tag, timestamp=timestamp)
+        if not isinstance(rows, pa.Table):
+            return rows.selectExpr(f"'+I' AS {ROW_KIND}", "*")
+        return rows.add_column(0, ROW_KIND, pa.array(["+I"] * rows.num_rows, pa.string()))
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Return the rows of a default read as an Arrow C stream."""

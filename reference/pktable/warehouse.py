@@ -23,9 +23,10 @@ from pktable_spec.errors import InvalidRequestError
 
 from pktable.format.bounds import is_file_name
 from pktable.run.runner import Runner
-from pktable.store.directories import DATABASE, is_table
+from pktable.store.directories import DATABASE, DEFAULT, is_table
 from pktable.store.file_io import FileIO, open_store
 from pktable.store.guard import ExternalRoots, named_failures
+from pktable.store.object_store import ObjectStoreIO, is_object_uri
 from pktable.store.trees import (
     MARKER,
     make_directory,
@@ -36,10 +37,9 @@ from pktable.store.trees import (
 from pktable.table import Table, runner_of
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import SparkSession
 
-DEFAULT: Final = "default"
-"""The database of names without one. It is made when it is needed."""
 NEW_NAME: Final = re.compile(r"\w[\w-]*")
 NAMES_SHOWN: Final = 10
 
@@ -154,6 +154,20 @@ class Warehouse:
             self.path_of(name), store=self.store, ignore_options=ignore_options, **self._settings
         )
 
+    def at(self, path: str) -> Table:
+        """Open a table that is anywhere, with the settings of this warehouse but its store. Raises as `Table.open`."""
+        return Table.open(path, storage_options=self._storage_options(path), **self._settings)
+
+    def query(self, text: str, *, database: str = DEFAULT) -> pa.Table:
+        """Return the rows of a query in Spark's SQL, computed by DuckDB. ``database``: of names without one.
+
+        Raises InvalidRequestError for other statements and for what DuckDB cannot compute, SnapshotNotFoundError and
+        CorruptFileError. `pktable.session` carries out everything. Clauses: WH-16.
+        """
+        from pktable.sql.local import query  # late: it brings sqlglot
+
+        return query(self, text, database=database)
+
     def create_table(
         self,
         name: str,
@@ -227,6 +241,22 @@ class Warehouse:
         database, table = _parts(name)
         return f"{self._database(database)}/{table}"
 
+    def _storage_options(self, path: str) -> dict[str, str] | None:
+        if not isinstance(self.store, ObjectStoreIO) or not is_object_uri(path):
+            return None
+        return dict(self.store.storage_options)
+
+    @property
+    def spark(self) -> SparkSession | None:
+        """The session that tables are opened with."""
+        session: SparkSession | None = self._settings["spark"]
+        return session
+
+    def hint(self, name: str) -> str:
+        """Return words about the tables that are like ``name``, or those there are. Clauses: WH-2."""
+        database, table = _parts(name)
+        return _hint(table, self._tables_of(database))
+
     def _database(self, name: str) -> str:
         return f"{self.path}/{name}{DATABASE}"
 
@@ -286,4 +316,4 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:NAMES_SHOWN]) + more
 
 
-__all__ = ["DEFAULT", "Warehouse"]
+__all__ = ["Warehouse"]

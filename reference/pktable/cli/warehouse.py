@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from pktable_spec.errors import InvalidRequestError
 
-from pktable.cli.app import Output, Quiet, StorageOptions, app, external_roots, storage_options
+from pktable.cli.app import (
+    OnSpark,
+    Output,
+    Quiet,
+    StorageOptions,
+    app,
+    external_roots,
+    spark_session,
+    storage_options,
+)
 from pktable.cli.output import Format, print_rows
 
 if TYPE_CHECKING:
@@ -29,11 +38,36 @@ def ls(
 
     found = open_warehouse(warehouse, storage)
     wanted = found.databases() if database is None else [database]
-    rows: list[tuple[str, str | None]] = []
-    for name in wanted:
-        rows += [(name, table) for table in found.tables(name)] or [(name, None)]
+    rows = [(name, table) for name in wanted for table in (found.tables(name) or (None,))]
     columns = {"database": [name for name, _ in rows], "table": [table for _, table in rows]}
     print_rows(pa.table({name: pa.array(texts, pa.string()) for name, texts in columns.items()}), output)
+
+
+@app.command()
+def sql(
+    statement: Annotated[str, typer.Argument(metavar="STATEMENT", help="A statement in Spark's SQL.")],
+    warehouse: Annotated[str, typer.Option(metavar="PATH", help="Directory or URI of the warehouse.")],
+    database: Annotated[str, typer.Option(metavar="DB", help="Database of names without one.")] = "default",
+    output: Output = Format.TABLE,
+    storage: StorageOptions = None,
+    quiet: Quiet = False,
+    spark: OnSpark = False,
+) -> None:
+    """Carry out a statement about tables by name. Without --spark a query, computed by DuckDB.
+
+    Tables are named database.table. `t$snapshots`, in backquotes, is a metadata table.
+    """
+    if not spark:
+        print_rows(open_warehouse(warehouse, storage).query(statement, database=database), output)
+        return
+    from pktable.spark_sql.command import carried_out
+    from pktable.warehouse import Warehouse
+
+    options, roots = storage_options(storage), external_roots()
+    found = Warehouse(warehouse, storage_options=options, external_roots=roots, spark=spark_session())
+    rows = carried_out(found, statement, database)
+    if rows.num_columns:
+        print_rows(rows, output)
 
 
 def open_warehouse(path: str, storage: list[str] | None) -> Warehouse:

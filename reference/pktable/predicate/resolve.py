@@ -31,6 +31,19 @@ def resolve_value(text: str, scope: Scope, *, what: str) -> Expression:
     return _resolved(text, scope, what, Resolver.expression)
 
 
+def columns_named(text: str) -> list[tuple[str, str]]:
+    """Return the columns that ``text`` names outside of subqueries, each with its table, "" if it has none.
+
+    None are returned of a text that cannot be parsed here.
+    """
+    try:
+        nodes = SPARK.parse_into(exp.Condition, text)
+    except (errors.ParseError, errors.TokenError, RecursionError):
+        return []
+    columns = (column for node in nodes if node is not None for column in node.find_all(exp.Column))
+    return [(one.table, one.name) for one in columns if one.find_ancestor(exp.Query) is None]
+
+
 def _resolved(
     text: str, scope: Scope, what: str, meaning: Callable[[Resolver, Node], Expression]
 ) -> Expression:

@@ -107,6 +107,10 @@ class RunnerBySize:
     cluster: Cluster
     forced: str | None = None
 
+    @property
+    def understands_sparks_words(self) -> bool:
+        return self.forced != "local"
+
     def write(
         self,
         context: TableContext,
@@ -165,6 +169,8 @@ class RunnerBySize:
         return self._runner("read", self.choice(context, query)).count(context, query)
 
     def changes(self, context: TableContext, query: Query, statement: Statement, source: Any) -> Any:
+        if statement.in_sparks_words:
+            return self.cluster.changes(context, query, statement, source)
         choice = self._statement_choice(context, query, max(TINY_BYTES, SMALL_BYTES))
         if self._runner("statement", choice) is self.here:
             held = None if source is None else self._held(context, source, "source of a statement")

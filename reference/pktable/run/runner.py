@@ -168,6 +168,11 @@ def expect_runner(wanted: str | None, *, has_spark: bool) -> None:
         )
 
 
+def understands_sparks_words(runner: Runner) -> bool:
+    """Return whether `Runner.changes` takes a statement with `SparkText`. Clauses: WH-8."""
+    return bool(getattr(runner, "understands_sparks_words", False))
+
+
 class Runner(Protocol):
     """Does the data work of one table."""
 

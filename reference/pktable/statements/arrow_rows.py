@@ -28,7 +28,7 @@ from pktable.ingest.changes import conform
 from pktable.ingest.columns import empty_column
 from pktable.merge.key_encoding import encode_keys
 from pktable.predicate.arrow_eval import evaluated, filtered
-from pktable.statements.plan import KIND, SOURCE, TARGET, Clause, Statement, When, qualified
+from pktable.statements.plan import KIND, SOURCE, TARGET, Clause, Statement, When, qualified, tree_of
 
 Rows = npt.NDArray[np.int64]
 ROW: str = "__pktable_row"
@@ -98,7 +98,7 @@ class ArrowStatement:
         left, right = (joined.column(i).to_numpy() for i in (0, 1))
         if self._statement.residual is not None:
             rows = filtered(
-                self._statement.residual, self._paired(target, left, right), self._statement.shown_on
+                tree_of(self._statement.residual), self._paired(target, left, right), self._statement.shown_on
             )
             kept = rows.column(ROW).to_numpy()
             left, right = left[kept], right[kept]
@@ -156,7 +156,7 @@ class ArrowStatement:
             chosen = (
                 rows
                 if clause.condition is None
-                else filtered(clause.condition, rows, clause.shown_condition())
+                else filtered(tree_of(clause.condition), rows, clause.shown_condition())
             )
             if chosen.num_rows:
                 found.append((clause, chosen))
@@ -169,7 +169,7 @@ class ArrowStatement:
         if clause.values is None:
             found = self._deleted(rows)
         else:
-            values = dict(zip(names, clause.values, strict=True))
+            values = dict(zip(names, map(tree_of, clause.values), strict=True))
             found = conform(evaluated(values, rows, clause.shown_value), self._schema)
         found = found.append_column(KIND, pa.array(np.full(rows.num_rows, int(clause.kind), dtype=np.int8)))
         for field in self._place:

@@ -29,28 +29,37 @@ from pktable.predicate.coercion import converted
 from pktable.predicate.literals import general, literal_as
 from pktable.predicate.scope import Scope
 from pktable.predicate.tree import NULL, And, Column, Compare, Expression, Literal, conjuncts, walk
-from pktable.statements.plan import SOURCE, TARGET, qualified
+from pktable.statements.plan import SOURCE, TARGET, SparkText, qualified
 
 EXACT = (*INTEGER_BITS, "DECIMAL")
 
 
 @dataclass(frozen=True)
 class Names:
-    """The columns that a statement may name. ``aliases``: what the text calls target and source."""
+    """The columns that a statement may name. ``aliases``: what the text calls target and source.
+
+    ``by_spark``: Spark evaluates what is not understood here, in the words of the caller. Clauses: WH-8.
+    """
 
     target: Sequence[Field]
     source: Sequence[Field] = ()
     aliases: tuple[str, str] = (TARGET, SOURCE)
+    by_spark: bool = False
 
-    def condition(self, text: str, *, what: str, sides: Sequence[str] = (TARGET, SOURCE)) -> Expression:
+    def condition(
+        self, text: str, *, what: str, sides: Sequence[str] = (TARGET, SOURCE)
+    ) -> Expression | SparkText:
         """Return the condition ``text``. ``what``: how messages call it. Raises InvalidRequestError."""
         from pktable.predicate.resolve import resolve_condition  # late, here and below: it brings sqlglot
 
-        return resolve_condition(text, self._scope(sides), what=what)
+        try:
+            return resolve_condition(text, self._scope(sides), what=what)
+        except InvalidRequestError:
+            return self._left_to_spark(text, sides, what)
 
     def value(
         self, given: Any, field: Field, *, what: str, sides: Sequence[str] = (TARGET, SOURCE)
-    ) -> Expression:
+    ) -> Expression | SparkText:
         """Return the value for the column ``field``: SQL text, or any other Python value as it is.
 
         Raises InvalidRequestError also if the value is of a type that the column does not take.
@@ -63,11 +72,15 @@ class Names:
         try:
             found = resolve_value(given, self._scope(sides), what=what)
         except InvalidRequestError as error:
+            if self.by_spark:
+                return self._left_to_spark(given, sides, what)
             if field.type.root not in STRINGS or "'" in given:
                 raise
             quoted = f"'{given}'"
             raise InvalidRequestError(f"{error}; a text needs quotes of its own: {quoted!r}") from None
         fitting = assigned(found, general(field.type))
+        if fitting is None and self.by_spark:
+            return SparkText(given)
         if fitting is None:
             raise InvalidRequestError(
                 f"{what} {given!r}: column {field.name} is {field.type}, the value is {found.type}; write a CAST"
@@ -78,10 +91,31 @@ class Names:
         """Return NULL as a value of the column ``field``."""
         return Literal(None, general(field.type))
 
+    def _left_to_spark(self, text: Any, sides: Sequence[str], what: str) -> SparkText:
+        """Return ``text`` as one for Spark; call it where an error is being handled, which is raised again if it holds.
+
+        It does if Spark is not asked, or ``text`` names a side that has no row there: Spark would take it for nulls.
+        """
+        if not self.by_spark or not isinstance(text, str):
+            raise
+        from pktable.predicate.resolve import columns_named
+
+        absent = {self.aliases[i].lower() for i, side in enumerate((TARGET, SOURCE)) if side not in sides}
+        known = {
+            one.name.lower() for side in sides for one in (self.source if side == SOURCE else self.target)
+        }
+        others = {one.name.lower() for one in (*self.target, *self.source)} - known
+        for table, name in columns_named(text):
+            if table.lower() in absent or (not table and name.lower() in others):
+                shown = f"{table}.{name}" if table else name
+                raise InvalidRequestError(f"{what} {text!r}: column {shown} has no row here")
+        return SparkText(text)
+
     def _scope(self, sides: Sequence[str]) -> Scope:
         fields = {TARGET: self.target, SOURCE: self.source}
         # Without a source there is one table, and its columns need no qualified names.
-        aliases = dict(zip((TARGET, SOURCE), self.aliases, strict=True)) if self.source else {TARGET: ""}
+        alone = {TARGET: "" if self.aliases[0] == TARGET else self.aliases[0]}
+        aliases = dict(zip((TARGET, SOURCE), self.aliases, strict=True)) if self.source else alone
         return Scope(
             {
                 aliases[side]: {f.name: (qualified(side, f.name), general(f.type)) for f in fields[side]}

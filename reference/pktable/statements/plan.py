@@ -22,6 +22,16 @@ PLACE: Final = ("__pktable_file", "__pktable_position")
 """The columns that say where a row of an append table lies: the name of its data file, and its position there."""
 
 
+@dataclass(frozen=True, slots=True)
+class SparkText:
+    """A condition or a value in the caller's words, which Spark alone evaluates.
+
+    It names columns of target and source under the aliases of the statement. Clauses: WH-8.
+    """
+
+    text: str
+
+
 class When(Enum):
     """The rows a clause decides about: pairs of the join, source rows in no pair, target rows in no pair."""
 
@@ -40,13 +50,13 @@ class Clause:
 
     when: When
     kind: RowKind
-    condition: Expression | None
-    values: tuple[Expression, ...] | None = None
+    condition: Expression | SparkText | None
+    values: tuple[Expression | SparkText, ...] | None = None
     name: str = "clause"
     text: str | None = None
     texts: Mapping[str, str] = field(default_factory=dict)
 
-    def expressions(self) -> Iterator[Expression]:
+    def parts(self) -> Iterator[Expression | SparkText]:
         """Yield the condition and the new values."""
         if self.condition is not None:
             yield self.condition
@@ -69,17 +79,19 @@ class Statement:
     ``columns``: the table's. ``key``: its primary key. ``keys``: pairs of equal values that join a target row with a
     source row, the target's first; empty without a source. ``residual``: what else must hold for a pair.
     ``tracked``: whether rows of the target have ids. ``on``: the text of the condition of the join. ``same_keys``: join
-    values are equal if they are one key, not as SQL compares: it tells -0.0 from 0.0. Clauses: STM-10, MRG-7.
+    values are equal if they are one key, not as SQL compares: it tells -0.0 from 0.0. ``aliases``: what `SparkText`
+    calls target and source. Clauses: STM-10, MRG-7.
     """
 
     clauses: tuple[Clause, ...]
     columns: tuple[str, ...]
     key: tuple[str, ...]
     keys: tuple[tuple[Expression, Expression], ...] = ()
-    residual: Expression | None = None
+    residual: Expression | SparkText | None = None
     tracked: bool = False
     on: str = ""
     same_keys: bool = False
+    aliases: tuple[str, str] = (TARGET, SOURCE)
 
     @property
     def by_key(self) -> bool:
@@ -90,6 +102,11 @@ class Statement:
     def place(self) -> tuple[str, ...]:
         """The columns that come with a target row and stay with it besides its values; null for an inserted row."""
         return () if self.by_key else (*PLACE, ROW_ID) if self.tracked else PLACE
+
+    @property
+    def in_sparks_words(self) -> bool:
+        """Whether Spark alone can evaluate a part of it."""
+        return any(isinstance(part, SparkText) for part in self._parts())
 
     def has(self, kind: RowKind) -> bool:
         """Return whether a clause makes rows of ``kind``."""
@@ -113,6 +130,8 @@ class Statement:
 
     def needed(self, side: str) -> list[str]:
         """Return the columns of the target or the source that the statement reads, in order of their first use."""
+        if side == TARGET and self.in_sparks_words:  # whose names nobody has resolved
+            return list(self.columns)
         found: dict[str, None] = {}
         for root in self._expressions(side):
             for part in walk(root):
@@ -124,7 +143,7 @@ class Statement:
         return list(found)
 
     def expressions(self) -> Iterator[Expression]:
-        """Yield all expressions."""
+        """Yield all expressions but those in Spark's words."""
         yield from (side for pair in self.keys for side in pair)
         yield from self._expressions_of_pairs()
 
@@ -134,12 +153,23 @@ class Statement:
         yield from self._expressions_of_pairs()
 
     def _expressions_of_pairs(self) -> Iterator[Expression]:
+        for part in self._parts():
+            if not isinstance(part, SparkText):
+                yield part
+
+    def _parts(self) -> Iterator[Expression | SparkText]:
         if self.residual is not None:
             yield self.residual
         for clause in self.clauses:
-            yield from clause.expressions()
+            yield from clause.parts()
 
 
 def qualified(side: str, name: str) -> str:
     """Return the name of a column of one side in the expressions of a statement."""
     return f"{side}.{name}"
+
+
+def tree_of(part: Expression | SparkText) -> Expression:
+    """Return a part of a statement that is evaluated here."""
+    assert not isinstance(part, SparkText), "the runner has left it to Spark"
+    return part

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from pktable.format.types import FLOATS, NESTED, values_of
 from pktable.predicate.arrow_eval import evaluated
 from pktable.predicate.tree import And, Column, Compare, Expression, In, Literal, conjuncts, rewritten, walk
-from pktable.statements.plan import SOURCE, TARGET, Statement, When, qualified
+from pktable.statements.plan import SOURCE, TARGET, SparkText, Statement, When, qualified
 
 MOST_VALUES: Final = 1000
 
@@ -33,13 +33,18 @@ def target_condition(statement: Statement, source: pa.Table | None) -> Expressio
     found = [*_alone(statement), *(_of_values(statement, source) if source is not None else ())]
     if not found:
         return None
-    root: Expression = And(tuple(found)) if len(found) > 1 else found[0]
-    return rewritten(root, lambda column: Column(column.name.removeprefix(TARGET + "."), column.type))
+    return of_table(And(tuple(found)) if len(found) > 1 else found[0])
+
+
+def of_table(condition: Expression) -> Expression:
+    """Return a condition on target columns as one on the table's columns."""
+    return rewritten(condition, lambda column: Column(column.name.removeprefix(TARGET + "."), column.type))
 
 
 def _alone(statement: Statement) -> Iterator[Expression]:
     """Yield the conditions of the join that read the target alone."""
-    for part in conjuncts(statement.residual) if statement.residual is not None else ():
+    residual = statement.residual
+    for part in () if residual is None or isinstance(residual, SparkText) else conjuncts(residual):
         columns = [one.name for one in walk(part) if isinstance(one, Column)]
         if columns and all(name.startswith(TARGET + ".") for name in columns):
             yield part

@@ -10,6 +10,8 @@ from pktable.format.paths import HUDI_PROPERTIES, SCHEMA, TablePaths, numbered
 from pktable.store.file_io import FileIO
 
 DATABASE: Final = ".db"
+DEFAULT: Final = "default"
+"""The database of names without one."""
 NAMES_SHOWN: Final = 10
 
 

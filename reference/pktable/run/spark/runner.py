@@ -79,6 +79,10 @@ class SparkRunner:
 
     session: SparkSession
 
+    @property
+    def understands_sparks_words(self) -> bool:
+        return True
+
     def write(
         self,
         context: TableContext,
@@ -242,8 +246,9 @@ class SparkRunner:
             # Spark takes the rows that Python makes to be no more than the names of files it makes them from, and would
             # send them all to every task.
             target = target.hint("merge")
-        with in_ansi_mode(self.session, can_fail=any(map(may_fail, statement.expressions()))):
-            return changed_rows(statement, target, source)
+        can_fail = statement.in_sparks_words or any(map(may_fail, statement.expressions()))
+        with in_ansi_mode(self.session, can_fail=can_fail):
+            return changed_rows(statement, target, source, context.schema.fields)
 
     def divided(
         self, context: TableContext, query: Query, statement: Statement, changes: DataFrame

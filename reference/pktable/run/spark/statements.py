@@ -15,15 +15,28 @@ from collections.abc import Sequence
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import DoubleType, FloatType
+from pyspark.sql.types import (
+    ArrayType,
+    DateType,
+    DoubleType,
+    FloatType,
+    MapType,
+    NullType,
+    NumericType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+from pyspark.sql.types import DataType as SparkType
 
 from pktable.format.type_text import quoted
-from pktable.format.types import FLOATS
+from pktable.format.types import FLOATS, Field
 from pktable.predicate.spark_sql import spark_text
 from pktable.predicate.tree import Expression
 from pktable.run.spark.types import for_spark, spark_schema
 from pktable.run.spark.wire import whole_frame
-from pktable.statements.plan import KIND, PLACE, SOURCE, TARGET, Clause, Statement, When, qualified
+from pktable.statements.plan import KIND, PLACE, SOURCE, TARGET, Clause, SparkText, Statement, When, qualified
 from pktable.statements.sources import source_fields
 
 IS_TARGET, IS_SOURCE, CLAUSE = (f"__pktable_{name}" for name in ("target", "source", "clause"))
@@ -38,14 +51,21 @@ def source_frame(session: SparkSession, source: pa.Table) -> DataFrame:
     return whole_frame(session, for_spark(source), spark_schema(fields))
 
 
-def changed_rows(statement: Statement, target: DataFrame, source: DataFrame | None) -> DataFrame:
-    """Return the changes that ``statement`` makes: the table's columns and `KIND`. Lazy."""
-    rows = _renamed(target, TARGET).withColumn(IS_TARGET, F.lit(True))
+def changed_rows(
+    statement: Statement, target: DataFrame, source: DataFrame | None, fields: Sequence[Field]
+) -> DataFrame:
+    """Return the changes that ``statement`` makes: the table's columns ``fields`` and `KIND`. Lazy."""
+    rows = _named(statement, target, TARGET, IS_TARGET)
     if source is None:
         rows = rows.withColumn(IS_SOURCE, F.lit(None).cast("boolean"))
+        if statement.in_sparks_words:  # so that Spark can push it to the files
+            for holds in {clause.condition for clause in statement.clauses if clause.condition is not None}:
+                rows = rows.where(_expr(holds))
     else:
-        other = _renamed(source.select(*map(quoted, statement.needed(SOURCE))), SOURCE)
-        rows = rows.join(other.withColumn(IS_SOURCE, F.lit(True)), _on(statement), _kind_of_join(statement))
+        if not statement.in_sparks_words:
+            source = source.select(*map(quoted, statement.needed(SOURCE)))
+        other = _named(statement, source, SOURCE, IS_SOURCE)
+        rows = rows.join(other, _on(statement), _kind_of_join(statement))
     rows = rows.withColumn(CLAUSE, _clause_number(statement)).where(F.col(CLAUSE).isNotNull())
     kinds = _by_clause([F.lit(int(clause.kind)) for clause in statement.clauses])
     values = [
@@ -56,18 +76,47 @@ def changed_rows(statement: Statement, target: DataFrame, source: DataFrame | No
     if places:
         names = statement.shown_key
         places.append(_shown(names, [_target(name) for name in names]).alias(SHOWN))
+    if statement.in_sparks_words:
+        values = _as_stored(rows, values, fields)
     changes = rows.select(*values, kinds.cast("tinyint").alias(KIND), *places, F.col(IS_TARGET))
     if source is not None and (statement.of(When.MATCHED) or statement.of(When.NOT_MATCHED)):
         changes = _one_for_each(statement, changes)
     return changes.drop(IS_TARGET, SHOWN)
 
 
-def _renamed(frame: DataFrame, side: str) -> DataFrame:
-    return frame.toDF(*(qualified(side, name) for name in frame.columns))
+def _named(statement: Statement, frame: DataFrame, side: str, flag: str) -> DataFrame:
+    """Return ``frame`` with qualified names and the column ``flag``; for Spark's words with its own names too."""
+    names = frame.columns
+    if not statement.in_sparks_words:
+        return frame.toDF(*(qualified(side, name) for name in names)).withColumn(flag, F.lit(True))
+    both = [F.col(quoted(name)).alias(qualified(side, name)) for name in names]
+    alias = statement.aliases[side == SOURCE]
+    return frame.select("*", *both, F.lit(True).alias(flag)).alias(alias)
 
 
-def _expr(expression: Expression) -> Column:
-    return F.expr(spark_text(expression))
+def _as_stored(rows: DataFrame, values: Sequence[Column], fields: Sequence[Field]) -> list[Column]:
+    """Return ``values`` in the types of ``fields``, as far as Spark stores them there. Clauses: WH-8."""
+    found = rows.select(*values).schema
+    return [
+        value.cast(wanted.dataType).alias(wanted.name) if stores(given.dataType, wanted.dataType) else value
+        for value, given, wanted in zip(values, found, spark_schema(fields), strict=True)
+    ]
+
+
+def stores(given: SparkType, wanted: SparkType) -> bool:
+    """Return whether Spark's assignment to a column casts, as its policy ANSI does: not what it would have to parse.
+
+    Clauses: WH-8.
+    """
+    if isinstance(given, NullType) or isinstance(wanted, StringType):
+        return not isinstance(given, (ArrayType, MapType, StructType))
+    numbers = isinstance(given, NumericType) and isinstance(wanted, NumericType)
+    times = (DateType, TimestampType, TimestampNTZType)
+    return numbers or (isinstance(given, times) and isinstance(wanted, times))
+
+
+def _expr(part: Expression | SparkText) -> Column:
+    return F.expr(part.text if isinstance(part, SparkText) else spark_text(part))
 
 
 def _on(statement: Statement) -> Column:
@@ -161,4 +210,4 @@ def _by_clause(values: Sequence[Column]) -> Column:
     return found
 
 
-__all__ = ["TWICE", "changed_rows", "source_frame"]
+__all__ = ["TWICE", "changed_rows", "source_frame", "stores"]

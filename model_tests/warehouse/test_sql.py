@@ -1,0 +1,445 @@
+"""SQL by name does what the methods do: statements with the rows that they leave, on one session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pktable
+import pytest
+from pktable import InvalidRequestError
+from pktable.run import by_size
+from pktable_spec.covers import covers
+
+from model_tests.backends.spark_session import spark_session
+
+pytestmark = pytest.mark.spark
+
+ROWS = [(1, "Rome", 10, "eu"), (2, "Oslo", 20, "eu"), (3, "Lima", 30, "sa"), (4, None, 40, "sa")]
+NEW = [(3, "LIMA", 33, "sa"), (5, "Kobe", 50, "as")]
+DV = {"deletion-vectors.enabled": "true"}
+COLUMNS = "id BIGINT, city STRING, n INT, region STRING"
+KINDS = ("keyed", "plain")
+"""Tables of the same rows: with a key, and without; "parted" is one with a key and partitions."""
+
+
+def dicts(rows: list[tuple[Any, ...]]) -> list[dict[str, Any]]:
+    return [dict(zip(("id", "city", "n", "region"), row, strict=True)) for row in rows]
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    found = pktable.session(spark_session(), warehouse=tmp_path_factory.mktemp("lake"))
+    found.warehouse.create_database("db")
+    found.sql("USE db")
+    yield found
+    for name in ("there", "shadow"):
+        spark_session().catalog.dropTempView(name)
+
+
+def made(lake: Any, name: str, kind: str = "keyed") -> Any:
+    key = {"keyed": ["id"], "parted": ["id", "region"], "plain": []}[kind]
+    lake.warehouse.drop_table(f"db.{name}", if_exists=True)
+    partition = ["region"] if kind == "parted" else []
+    table = lake.warehouse.create_table(
+        f"db.{name}", COLUMNS, primary_key=key, partition_by=partition, options=DV
+    )
+    (table.upsert if key else table.append)(dicts(ROWS))
+    return table
+
+
+def in_order(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple((value is None, value) for value in row)
+
+
+def rows(lake: Any, query: str, **args: Any) -> list[tuple[Any, ...]]:
+    found = [tuple(row) for row in lake.sql(query, args or None).collect()]
+    return sorted(found, key=in_order)
+
+
+def changed(lake: Any, statement: str) -> dict[str, Any]:
+    (row,) = lake.sql(statement).collect()
+    return dict(row.asDict())
+
+
+@pytest.fixture(autouse=True)
+def _small_work_stays_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the sizes decide who works, as they do for users: the shared session of the tests gives all to Spark."""
+    monkeypatch.setattr(by_size, "SMALL_BYTES", 32 << 20)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A statement on the table ``t``, the rows it leaves, and how many it reports; None: not known."""
+
+    statement: str
+    left: list[tuple[Any, ...]]
+    affected: int | None
+    kinds: tuple[str, ...] = KINDS
+
+
+CASES = {
+    "insert": Case("INSERT INTO t VALUES (5, 'Kobe', 50, 'as')", [*ROWS, (5, "Kobe", 50, "as")], 1),
+    "insert some columns": Case(
+        "INSERT INTO db.t (REGION, id) SELECT 'as', 5", [*ROWS, (5, None, None, "as")], 1
+    ),
+    "insert by name": Case(
+        "INSERT INTO paimon.db.t BY NAME SELECT 'as' AS region, 7L AS id, 1.6 AS n",
+        [*ROWS, (7, None, 1, "as")],
+        1,
+    ),
+    "insert from itself": Case(
+        "WITH more AS (SELECT id + 10 AS id, city, n, region FROM t WHERE id = 1) INSERT INTO t SELECT * FROM more",
+        [*ROWS, (11, "Rome", 10, "eu")],
+        1,
+    ),
+    "insert overwrite": Case("INSERT OVERWRITE t SELECT 9, 'Bonn', 1, 'eu'", [(9, "Bonn", 1, "eu")], 1),
+    "insert into a partition": Case(
+        "INSERT INTO t PARTITION (region = 'as') SELECT 5, 'Kobe', 50",
+        [*ROWS, (5, "Kobe", 50, "as")],
+        1,
+        ("parted",),
+    ),
+    "insert overwrite a partition": Case(
+        "INSERT OVERWRITE TABLE t PARTITION (region = 'eu') VALUES (9, 'Bonn', 1)",
+        [*ROWS[2:], (9, "Bonn", 1, "eu")],
+        1,
+        ("parted",),
+    ),
+    "replace where": Case(
+        "INSERT INTO t REPLACE WHERE n > 15 SELECT 9, 'Bonn', 16, 'eu'",
+        [ROWS[0], (9, "Bonn", 16, "eu")],
+        None,
+    ),
+    "update": Case("UPDATE t SET n = n + 1 WHERE id = 2", [*ROWS[:1], (2, "Oslo", 21, "eu"), *ROWS[2:]], 1),
+    "update in Spark's words": Case(
+        "UPDATE t AS x SET x.city = CASE WHEN x.n < 15 THEN reverse(city) ELSE initcap(x.city) END, N = n * 1.5 "
+        "WHERE x.id IN (SELECT id FROM there) AND region = 'eu'",
+        [(1, "emoR", 15, "eu"), *ROWS[1:]],
+        1,
+    ),
+    "update by a subquery of itself": Case(
+        "UPDATE t SET n = (SELECT max(n) FROM t) WHERE n = (SELECT min(n) FROM t)",
+        [(1, "Rome", 40, "eu"), *ROWS[1:]],
+        1,
+    ),
+    "update nothing": Case("UPDATE t SET n = 0 WHERE id = 99", ROWS, 0),
+    "delete": Case("DELETE FROM t WHERE id > 2", ROWS[:2], 2),
+    "delete in Spark's words": Case(
+        "DELETE FROM t x WHERE length(reverse(x.city)) = 4 AND NOT EXISTS (SELECT 1 FROM there WHERE there.id = x.id)",
+        [ROWS[0], ROWS[2], ROWS[3]],
+        1,
+    ),
+    "delete all": Case("DELETE FROM t", [], 4),
+    "truncate": Case("TRUNCATE TABLE t", [], 4),
+    "merge": Case(
+        "MERGE INTO t USING new AS s ON t.id = s.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *",
+        [*ROWS[:2], *NEW, ROWS[3]],
+        2,
+    ),
+    "merge of all clauses": Case(
+        "MERGE INTO db.t x USING (SELECT * FROM new) s ON x.id = s.id "
+        "WHEN MATCHED AND s.n > 1000 THEN DELETE WHEN MATCHED THEN UPDATE SET city = lower(s.city), x.n = x.n + s.n "
+        "WHEN NOT MATCHED BY TARGET THEN INSERT (id, region) VALUES (s.id, s.region) "
+        "WHEN NOT MATCHED BY SOURCE AND x.id = 1 THEN DELETE "
+        "WHEN NOT MATCHED BY SOURCE AND id = 2 THEN UPDATE SET n = 0",
+        [(2, "Oslo", 0, "eu"), (3, "lima", 63, "sa"), ROWS[3], (5, None, None, "as")],
+        4,
+        ("keyed",),
+    ),
+    "merge in Spark's words": Case(
+        "MERGE INTO t USING new FOR VERSION AS OF 2 AS s ON t.id = s.id AND upper(t.city) = s.city "
+        "WHEN MATCHED AND day(DATE '2024-01-02') = 2 "
+        "THEN UPDATE SET city = CASE WHEN t.n > 1 THEN repeat(s.city, 2) END "
+        "WHEN NOT MATCHED THEN INSERT (id, city, n, region) VALUES (s.id, initcap(lower(s.city)), s.n, s.region)",
+        [*ROWS[:2], (3, "LIMALIMA", 30, "sa"), ROWS[3], NEW[1]],
+        2,
+    ),
+    "merge that deletes": Case(
+        "MERGE INTO t USING there ON there.id = t.id WHEN MATCHED THEN DELETE", [ROWS[1], ROWS[3]], 2
+    ),
+}
+
+
+@covers("WH-8", "WH-12", "WH-13")
+@pytest.mark.parametrize(
+    ("name", "kind"), [(name, kind) for name, case in CASES.items() for kind in case.kinds]
+)
+def test_a_statement_leaves_the_rows_and_reports_how_many(lake: Any, name: str, kind: str) -> None:
+    case = CASES[name]
+    table = made(lake, "t", kind)
+    if "new" in case.statement:
+        new = lake.warehouse.create_table("db.new", COLUMNS, primary_key="id", options=DV, if_not_exists=True)
+        new.upsert(dicts(NEW)) if not new.count() else None
+    spark_session().createDataFrame([(1,), (3,)], "id BIGINT").createOrReplaceTempView("there")
+    result = changed(lake, case.statement)
+    assert rows(lake, "SELECT * FROM t") == sorted(case.left, key=in_order)
+    if case.affected is not None:
+        assert result["num_affected_rows"] == case.affected
+    latest = lake.warehouse.table("db.t").snapshots()[-1].id
+    assert result["snapshot_id"] == (None if case.affected == 0 else latest)
+    assert table.path == lake.warehouse.path_of("db.t")
+
+
+@covers("WH-10", "WH-11")
+def test_a_query_reads_tables_by_name_at_the_versions_that_it_asks_for(lake: Any) -> None:
+    table = made(lake, "q")
+    table.create_tag("first")
+    old = len(ROWS)
+    time = table.snapshots()[-1].time_millis
+    table.upsert(dicts(NEW))
+    new = old + 1
+    for query, expected in (
+        ("SELECT count(*) FROM q", new),
+        ("SELECT count(*) FROM db.q", new),
+        ("SELECT count(*) FROM paimon.db.q;", new),
+        (f"SELECT count(*) FROM pktable.`{table.path}`", new),
+        ("SELECT count(*) FROM q VERSION AS OF 2", old),
+        ("SELECT count(*) FROM q VERSION AS OF 'first'", old),
+        ("SELECT count(*) FROM q FOR SYSTEM_VERSION AS OF '2'", old),
+        (f"SELECT count(*) FROM q TIMESTAMP AS OF timestamp_millis({time})", old),
+        ("SELECT count(*) FROM q TIMESTAMP AS OF current_timestamp() + INTERVAL 1 DAY", new),
+        ("SELECT count(*) FROM q FOR SYSTEM_TIME AS OF '2100-01-01 00:00:00' AS x", new),
+        ("SELECT count(*) FROM q TABLESAMPLE (100 PERCENT) AS x", new),
+        ("SELECT count(*) FROM q TABLESAMPLE (100 PERCENT) WHERE q.id > 0", new),
+        ("SELECT sum(a.n) - sum(b.n) FROM q a JOIN q VERSION AS OF 2 AS b ON a.id = b.id", 3),
+        ("WITH q AS (SELECT 1 AS id) SELECT count(*) FROM q", 1),
+        ("WITH x AS (SELECT * FROM q), q AS (SELECT id FROM x) SELECT count(*) FROM q", new),
+        ("SELECT count(*) FROM (SELECT * FROM q UNION ALL SELECT * FROM db.q) WHERE '{q}' = '{q}'", 2 * new),
+        ("SELECT count(*) FROM range(3) WHERE id IN (SELECT q.id FROM q)", 2),
+        ("FROM q SELECT count(*)", new),
+        ("VALUES (7)", 7),
+    ):
+        assert rows(lake, query) == [(expected,)], query
+    assert lake.sql("SELECT id FROM q WHERE city = :city", {"city": "Kobe"}).collect()[0].id == 5
+    assert lake.table("db.q").count() == new
+    assert "Relation" in rows(lake, "EXPLAIN EXTENDED SELECT * FROM q")[0][0]
+    assert lake.range(4).count() == 4, "all else is the session's"
+
+
+@covers("WH-10")
+def test_a_view_is_read_again_at_each_use(lake: Any) -> None:
+    table = made(lake, "base")
+    lake.sql("CREATE TEMPORARY VIEW some AS SELECT * FROM base WHERE n > 15")
+    before = len(rows(lake, "SELECT * FROM some"))
+    table.upsert(dicts(NEW[1:]))
+    assert len(rows(lake, "SELECT some.id FROM some")) == before + 1
+    lake.sql("CREATE OR REPLACE TEMP VIEW some AS SELECT id FROM base")
+    assert rows(lake, "SELECT count(*) FROM some") == [(5,)]
+    for statement, message in (
+        ("CREATE TEMP VIEW some AS SELECT * FROM base", "there already"),
+        ("CREATE VIEW kept AS SELECT * FROM base", "CREATE TEMPORARY VIEW"),
+        ("CREATE OR REPLACE TEMP VIEW some AS SELECT * FROM some", "names some itself"),
+        ("SELECT * FROM some VERSION AS OF 1", "has no versions"),
+        ("CACHE TABLE some", "not understood"),
+    ):
+        with pytest.raises(InvalidRequestError, match=message):
+            lake.sql(statement)
+    assert ("", "some", True) in rows(lake, "SHOW TABLES")
+    lake.sql("DROP VIEW some")
+
+
+@covers("WH-14")
+def test_tables_are_defined_shown_altered_and_dropped(lake: Any) -> None:
+    for name in ("made", "copy", "other"):
+        lake.sql(f"DROP TABLE IF EXISTS {name}")
+    lake.sql(
+        "CREATE TABLE IF NOT EXISTS made (id BIGINT NOT NULL COMMENT 'the key', `at` TIMESTAMP, city VARCHAR(9), "
+        "amount DECIMAL(9, 2), dt STRING) USING paimon PARTITIONED BY (dt) COMMENT 'all of it' "
+        "TBLPROPERTIES ('primary-key' = 'id,dt', 'bucket' = '2', deletion-vectors.enabled = true)"
+    )
+    table = lake.warehouse.table("db.made")
+    assert table.schema.primary_keys == ("id", "dt")
+    assert table.schema.partition_keys == ("dt",)
+    assert table.columns["at"] == "TIMESTAMP(6) WITH LOCAL TIME ZONE"
+    assert table.options == {"bucket": "2", "deletion-vectors.enabled": "true"}
+    assert table.schema.comment == "all of it"
+    lake.sql(
+        "INSERT INTO made VALUES (1, TIMESTAMP '2024-05-01 10:00:00', 'Rome', 1.5, 'x'), (2, NULL, 'Oslo', 2, 'y')"
+    )
+    again = lake.sql("SHOW CREATE TABLE made").collect()[0][0]
+    lake.sql(again.replace("db.made", "copy", 1))
+    copy = lake.warehouse.table("db.copy")
+    assert (copy.columns, copy.options, copy.schema.primary_keys) == (
+        table.columns,
+        table.options,
+        ("id", "dt"),
+    )
+    for statement in (
+        "ALTER TABLE made ADD COLUMNS (note STRING COMMENT 'what', n INT)",
+        "ALTER TABLE made ADD COLUMN first_one INT FIRST",
+        "ALTER TABLE made RENAME COLUMN note TO remark",
+        "ALTER TABLE made ALTER COLUMN n TYPE BIGINT",
+        "ALTER TABLE made ALTER COLUMN n AFTER city",
+        "ALTER TABLE made CHANGE COLUMN city COMMENT 'where'",
+        "ALTER TABLE made DROP COLUMN first_one",
+        "ALTER TABLE made SET TBLPROPERTIES ('snapshot.num-retained.min' = '3', 'comment' = 'new')",
+        "ALTER TABLE made UNSET TBLPROPERTIES ('snapshot.num-retained.min')",
+    ):
+        lake.sql(statement)
+    described = [tuple(row) for row in lake.sql("DESCRIBE made").collect()]
+    assert described == [
+        ("id", "bigint", "the key"),
+        ("at", "timestamp", None),
+        ("city", "varchar(9)", "where"),
+        ("n", "bigint", None),
+        ("amount", "decimal(9,2)", None),
+        ("dt", "string", None),
+        ("remark", "string", "what"),
+        ("# Partition Information", "", ""),
+        ("# col_name", "data_type", "comment"),
+        ("dt", "string", None),
+    ]
+    extended = rows(lake, "DESC TABLE EXTENDED db.made")
+    assert ("Comment", "new", "") in extended
+    assert rows(lake, "SHOW PARTITIONS made") == [("dt=x",), ("dt=y",)]
+    assert rows(lake, "SHOW COLUMNS IN copy")[0] == ("amount",)
+    assert rows(lake, "SHOW TBLPROPERTIES copy ('bucket')") == [("bucket", "2")]
+    lake.sql("ALTER TABLE copy RENAME TO other")
+    shown = rows(lake, "SHOW TABLES IN db LIKE 'm*|oth*'")
+    assert [name for _, name, _ in shown] == ["made", "other"]
+    result = changed(
+        lake,
+        "CREATE TABLE copy TBLPROPERTIES ('primary-key'='id') AS SELECT id, city, amount * 2 AS twice FROM made",
+    )
+    assert result["num_inserted_rows"] == 2
+    assert rows(lake, "SELECT id, city, CAST(twice AS INT) FROM copy") == [(1, "Rome", 3), (2, "Oslo", 4)]
+    with pytest.raises(InvalidRequestError):
+        lake.sql(
+            "CREATE TABLE broken TBLPROPERTIES ('primary-key'='id') AS SELECT CAST(NULL AS INT) AS id FROM made"
+        )
+    assert not lake.warehouse.has_table("db.broken")
+    lake.sql("DROP TABLE other")
+    lake.sql("CREATE DATABASE IF NOT EXISTS more")
+    assert {("db",), ("more",)} <= set(rows(lake, "SHOW DATABASES"))
+    lake.sql("DROP DATABASE paimon.more CASCADE")
+    assert rows(lake, "SHOW DATABASES LIKE 'mo*'") == []
+
+
+@covers("WH-15")
+def test_procedures_do_what_the_methods_do(lake: Any) -> None:
+    table = made(lake, "p")
+    table.upsert(dicts(NEW))
+    assert rows(lake, "CALL sys.create_tag(table => 'db.p', tag => 'one', snapshot => 2)") == [(True,)]
+    assert rows(lake, "CALL paimon.sys.create_tag('p', 'two')") == [(True,)]
+    assert rows(lake, "SHOW TAGS p") == [("one",), ("two",)]
+    assert rows(lake, "CALL sys.delete_tag(table => 'p', tag => 'two')") == [(True,)]
+    assert rows(lake, "CALL sys.compact(`table` => 'p', compact_strategy => 'full')") == [(True,)]
+    before = lake.warehouse.table("db.p").snapshots()[-1].id
+    made_tag = rows(lake, "CALL sys.create_tag_from_timestamp('p', 'three', 0)")
+    assert made_tag[0][:2] == ("three", 1)
+    assert rows(lake, "CALL sys.reset_consumer('p', 'me', 3)") == [(True,)]
+    assert rows(lake, "SELECT * FROM `p$consumers`") == [("me", 3)]
+    assert rows(lake, "CALL sys.clear_consumers(table => 'p', includingConsumers => 'm.*')") == [(True,)]
+    assert rows(lake, "CALL sys.rollback(table => 'p', version => '2')") == [(before, 2)]
+    assert rows(lake, "SELECT count(*) FROM p") == [(len(ROWS),)]
+    (orphans,) = rows(
+        lake,
+        "CALL sys.remove_orphan_files(table => 'p', older_than => '2100-01-01 00:00:00', dry_run => true)",
+    )
+    assert orphans[0] > 0
+    assert rows(lake, "CALL sys.remove_orphan_files(table => 'p', older_than => '2100-01-01 00:00:00')") == [
+        orphans
+    ]
+    lake.sql("DELETE FROM p WHERE id = 1")
+    assert rows(lake, "CALL sys.expire_snapshots(table => 'p', retain_max => 1)")[0][0] > 0
+    assert len(lake.warehouse.table("db.p").snapshots()) == 1
+
+
+@covers("WH-9")
+def test_metadata_tables_have_the_columns_of_paimon(lake: Any) -> None:
+    table = made(lake, "m", "parted")
+    table.create_tag("t1")
+    latest = table.snapshots()[-1].id
+    assert lake.sql("SELECT * FROM `m$snapshots`").columns[:5] == [
+        "snapshot_id", "schema_id", "commit_user", "commit_identifier", "commit_kind",
+    ]  # fmt: skip
+    assert rows(lake, "SELECT snapshot_id, commit_kind FROM db.`m$snapshots` WHERE snapshot_id = 1") == [
+        (1, "APPEND")
+    ]
+    assert rows(lake, "SELECT tag_name, snapshot_id, record_count FROM `m$tags`") == [("t1", latest, 4)]
+    assert ("deletion-vectors.enabled", "true") in rows(lake, "SELECT * FROM `m$options`")
+    assert rows(lake, "SELECT schema_id, primary_keys FROM `m$schemas`") == [(0, '["id","region"]')]
+    assert rows(lake, "SELECT partition, record_count FROM `m$partitions`") == [
+        ("region=eu", 2),
+        ("region=sa", 2),
+    ]
+    assert rows(lake, "SELECT partition, sum(record_count) FROM `m$files` GROUP BY 1") == [
+        ("{eu}", 2),
+        ("{sa}", 2),
+    ]
+    assert rows(lake, "SELECT min_key, max_value_stats FROM `m$files` WHERE partition = '{eu}'") == [
+        ("[1]", "{city=Rome, id=2, n=20, region=eu}")
+    ]
+    assert rows(lake, "SELECT count(*) FROM `m$files` VERSION AS OF 1")[0][0] > 0
+    assert rows(lake, "SELECT bucket, record_count FROM `m$buckets`") == [(0, 2), (0, 2)]
+    assert rows(lake, "SELECT rowkind, id FROM `m$audit_log`") == [("+I", i) for i in (1, 2, 3, 4)]
+    assert rows(lake, "SELECT * FROM `m$branches`") == rows(lake, "SELECT * FROM `m$consumers`") == []
+    assert rows(lake, "SELECT sum(num_added_files) FROM `m$manifests`")[0][0] > 0
+    assert table.metadata("snapshots").num_rows == latest
+    with pytest.raises(InvalidRequestError, match="snapshots, schemas, options"):
+        lake.sql("SELECT * FROM `m$nothing`")
+    with pytest.raises(InvalidRequestError, match="not of one snapshot"):
+        lake.sql("SELECT * FROM `m$tags` VERSION AS OF 1")
+
+
+@covers("WH-2", "WH-10", "WH-13", "WH-15")
+def test_what_is_not_understood_is_refused_and_nothing_is_written(lake: Any) -> None:
+    table = made(lake, "r")
+    made(lake, "shadow")
+    spark_session().range(1).createOrReplaceTempView("shadow")
+    before = table.snapshots()[-1].id
+    for statement, message in (
+        ("SELECT * FROM rr", "neither .* did you mean r"),
+        ("SELECT * FROM db.rr", "did you mean r"),
+        ("SELECT * FROM paimon.d.r", "did you mean db"),
+        ("SELECT * FROM shadow", "paimon.db.shadow"),
+        ("SELECT * FROM r$snapshots", "needs backquotes"),
+        ("SHOW TAGS r$tags", "needs backquotes"),
+        ("SELECT * FROM r CHANGES FROM VERSION 1", "names r, and it is not understood"),
+        ("ANALYZE TABLE r COMPUTE STATISTICS", "names r, and ANALYZE is not understood"),
+        ("CACHE TABLE db.r", "CACHE is not understood"),
+        ("SELECT * FROM r VERSION AS OF r", "expected the id of a snapshot"),
+        ("SELECT * FROM r VERSION AS OF 99", "99 does not exist"),
+        ("SELECT * FROM r TIMESTAMP AS OF 'never'", "TIMESTAMP AS OF"),
+        ("CALL sys.optimize(table => 'r')", "expected one of compact, expire_snapshots"),
+        ("CALL sys.compact(tabel => 'r')", "expected arguments table, compact_strategy"),
+        ("CALL sys.compact(table => 'r', compact_strategy => 'some')", "full or minor"),
+        ("CALL sys.rollback(table => 'r')", "one of version, snapshot and tag"),
+        ("CALL sys.create_tag(table => 'r')", "expected tag"),
+        ("CALL sys.expire_snapshots(table => 'nosuch', retain_max => 1)", "nosuch"),
+        ("INSERT INTO r VALUES (1)", "expected 4 columns"),
+        ("INSERT INTO r (id, id) VALUES (1, 1)", "each column once"),
+        ("INSERT INTO r BY NAME SELECT 1 AS id, 2 AS nosuch", "nosuch is not in the table"),
+        ("INSERT INTO r SELECT 'x', 'y', 1, 'eu'", "column id: expected BIGINT"),
+        ("INSERT INTO `r$snapshots` VALUES (1)", "cannot be changed"),
+        ("UPDATE r SET id = 1", "primary key"),
+        ("UPDATE r SET nosuch = 1", "nosuch is not in the table"),
+        ("UPDATE r SET n = 1, N = 2", "given twice"),
+        ("UPDATE r SET n 1", "expected ="),
+        ("MERGE INTO r USING (SELECT explode(array(1, 1)) AS id) s ON r.id = s.id WHEN MATCHED THEN DELETE",
+         "several source rows change the row with id = 1"),
+        ("MERGE INTO r USING r s ON r.id = s.id WHEN NOT MATCHED THEN DELETE", "expected INSERT"),
+        ("MERGE INTO r USING r s ON r.id = s.id WHEN NOT MATCHED THEN INSERT (id) VALUES (abs(year(r.id)))",
+         "no row here"),
+        ("MERGE WITH SCHEMA EVOLUTION INTO r USING r s ON r.id = s.id WHEN MATCHED THEN DELETE", "ALTER the table"),
+        ("CREATE TABLE r (id INT)", "there already"),
+        ("CREATE TABLE r2 (id INT DEFAULT 3)", "DEFAULT"),
+        ("CREATE TABLE r2 (id INT) LOCATION '/tmp'", "expected USING"),
+        ("CREATE TABLE r2 (id INT) TBLPROPERTIES ('nosuch' = '1')", "nosuch"),
+        ("CREATE TABLE r2 (id INT) TBLPROPERTIES ('primary-key' = 'no')", "primary key"),
+        ("ALTER TABLE r FROB", "expected ADD"),
+        ("SHOW PARTITIONS r", "has no partitions"),
+        ("SHOW TABLES IN nosuch", "nosuch"),
+        ("SELECT 1; SELECT 2", "one statement"),
+        (" ", "expected a statement"),
+        ("SELECT 'x", "not closed"),
+    ):  # fmt: skip
+        with pytest.raises(InvalidRequestError, match=message) as raised:
+            lake.sql(statement).collect()
+        assert "\n" not in str(raised.value), statement
+    assert lake.warehouse.table("db.r").snapshots()[-1].id == before
+    assert lake.warehouse.tables("db") == sorted(set(lake.warehouse.tables("db")) - {"r2"})
+    with pytest.raises(InvalidRequestError, match="SparkSession"):
+        pktable.session(None, warehouse="x")

@@ -1,0 +1,166 @@
+"""Queries without Spark, and what a statement is made of: both need no session."""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from pktable import InvalidRequestError, SnapshotNotFoundError, Warehouse
+from pktable.cli import run
+from pktable.sql.references import references
+from pktable.sql.words import Words, bound, literal
+from pktable_spec.covers import covers
+
+pytest.importorskip("duckdb", reason="duckdb is not installed")
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Warehouse:
+    found = Warehouse(tmp_path / "lake")
+    options = {"deletion-vectors.enabled": "true"}
+    table = found.create_table("t", "id BIGINT, city STRING", primary_key="id", options=options)
+    table.upsert([{"id": 1, "city": "Rome"}, {"id": 2, "city": "Oslo"}])
+    table.create_tag("first")
+    table.upsert([{"id": 3, "city": "Lima"}])
+    table.alter(add="n INT")
+    return found
+
+
+def answered(lake: Warehouse, query: str, capsys: pytest.CaptureFixture[str]) -> list[tuple[object, ...]]:
+    assert run(["sql", query, "--warehouse", lake.path, "--format", "jsonl"]) == 0
+    return [tuple(json.loads(line).values()) for line in capsys.readouterr().out.splitlines()]
+
+
+@covers("WH-16")
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("SELECT count(*) FROM t", [(3,)]),
+        ("SELECT CITY FROM default.t WHERE city RLIKE '^[RL]' ORDER BY 1", [("Lima",), ("Rome",)]),
+        ("SELECT `id`, n FROM paimon.default.t WHERE id = 3", [(3, None)]),
+        ("SELECT * FROM t VERSION AS OF 'first' WHERE id = 1", [(1, "Rome")]),
+        ("SELECT * FROM t VERSION AS OF 2 ORDER BY id DESC LIMIT 1", [(2, "Oslo")]),
+        ("SELECT count(*) FROM t FOR SYSTEM_TIME AS OF '2100-01-01 00:00:00' AS x", [(3,)]),
+        ("WITH x AS (SELECT * FROM t) SELECT count(*) FROM x a JOIN x b ON a.id <= b.id", [(6,)]),
+        ("WITH t AS (SELECT 7 AS id) SELECT t.id FROM t", [(7,)]),
+        ("SELECT a.id FROM t a NATURAL JOIN t VERSION AS OF 'first' b ORDER BY 1", [(1,), (2,)]),
+        (
+            "SELECT commit_kind, count(*) FROM `t$snapshots` GROUP BY 1 ORDER BY 1",
+            [("APPEND", 2), ("COMPACT", 2)],
+        ),
+        ("SELECT sum(record_count) > 0 FROM `t$files` VERSION AS OF 2", [(True,)]),
+    ],
+)
+def test_a_query_has_its_rows_without_spark(
+    lake: Warehouse, query: str, expected: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert answered(lake, query, capsys) == expected
+
+
+@covers("WH-2", "WH-9", "WH-16")
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("SELECT * FROM tt", "did you mean t?"),
+        ("SELECT * FROM defalt.t", "did you mean default?"),
+        ("SELECT nosuch FROM t", "nosuch"),
+        ("SELECT * FROM `t$nothing`", "snapshots, schemas, options"),
+        ("SELECT * FROM t VERSION AS OF 'none'", "tag 'none' does not exist"),
+        ("SELECT * FROM t TIMESTAMP AS OF current_date()", "only a literal"),
+        ("SELECT forall(array(id), x -> x > 0) FROM t", "pktable: sql: "),
+        ("DELETE FROM t", "DELETE needs Spark"),
+        ("WITH x AS (SELECT * FROM t) INSERT INTO t SELECT * FROM x", "add --spark"),
+        ("SELECT * FROM lake", "there are t"),  # the name of a variable, for DuckDB to find
+        ("SELECT 1 +", "line 1"),
+        ("", "expected a statement"),
+    ],
+)
+def test_what_needs_spark_or_is_not_there_is_one_line(
+    lake: Warehouse, statement: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = len(lake.table("t").snapshots())
+    assert run(["sql", statement, "--warehouse", lake.path]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert message in err
+    assert len(lake.table("t").snapshots()) == before
+
+
+@covers("WH-16")
+def test_a_missing_duckdb_is_one_line_that_says_what_to_install(
+    lake: Warehouse, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    assert run(["sql", "SELECT 1", "--warehouse", lake.path]) == 2
+    assert "pip install 'pktable[sql]', or add --spark" in capsys.readouterr().err
+
+
+@covers("WH-9", "WH-12")
+def test_metadata_and_effects_without_spark(lake: Warehouse) -> None:
+    table = lake.table("t")
+    assert table.metadata("audit_log").column("rowkind").to_pylist() == ["+I"] * 3
+    assert table.metadata("audit_log", tag="first").num_rows == 2
+    with pytest.raises(SnapshotNotFoundError):
+        table.metadata("files", snapshot=77)
+    with pytest.raises(InvalidRequestError, match="snapshots, schemas"):
+        table.metadata("nosuch")
+    merging = lake.create_table("m", "id INT, s STRING", primary_key="id")
+    merging.upsert([{"id": i, "s": "a"} for i in range(3)])
+    deleted = merging.delete(where="id < 2")
+    assert deleted is not None
+    effect = merging.effect(deleted)
+    assert effect is not None
+    assert (effect.put, effect.deleted) == (0, 2)
+    with pytest.raises(InvalidRequestError, match="shows the deletions"):
+        merging.metadata("audit_log")
+    plain = lake.create_table("a", "id INT", primary_key=None, options={"deletion-vectors.enabled": "true"})
+    plain.append([{"id": i} for i in range(5)])
+    updated = plain.update({"id": "id + 10"}, where="id > 2")
+    assert updated is not None
+    effect = plain.effect(updated)
+    assert effect is not None
+    assert (effect.put, effect.deleted) == (2, 2)
+    plain.expire_snapshots(retain_last=1)
+    assert plain.effect(updated) is None
+
+
+@covers("WH-10")
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("SELECT a.b FROM a.b AS a, c WHERE x = 'FROM d'", ["a.b", "c"]),
+        ("WITH a AS (SELECT * FROM a), b AS (SELECT * FROM a) SELECT * FROM b, c", ["a", "c"]),
+        ("WITH a AS (WITH q AS (SELECT * FROM z) SELECT * FROM q) SELECT * FROM a, q", ["z", "q"]),
+        ("SELECT * FROM t VERSION AS OF 3 x JOIN u FOR TIMESTAMP AS OF now() - INTERVAL 1 DAY", ["t", "u"]),
+        ("SELECT * FROM range(5), VALUES (1) AS v(a)", []),
+        ("FROM t |> WHERE id IN (SELECT id FROM u)", ["t", "u"]),
+        ("SELECT * FROM t -- , u\n /* , v */", ["t"]),
+    ],
+)
+def test_the_tables_of_a_query_are_found(query: str, expected: list[str]) -> None:
+    assert [".".join(one.parts) for one in references(query)] == expected
+
+
+@covers("WH-10")
+def test_parameters_become_literals() -> None:
+    def filled(text: str, args: object) -> str:
+        return bound(Words.of(text), args).text
+
+    assert filled("DELETE FROM t WHERE a = :x AND b = ':x'", {"x": "it's \\"}) == (
+        "DELETE FROM t WHERE a = 'it\\'s \\\\' AND b = ':x'"
+    )
+    assert filled("UPDATE t SET a = ?, b = ? -- ?", [None, True]) == "UPDATE t SET a = NULL, b = TRUE"
+    texts = [literal(one) for one in (1.5, Decimal("1.10"), date(2024, 1, 2), datetime(2024, 1, 2, 3))]
+    assert texts == [
+        "CAST('1.5' AS DOUBLE)",
+        "1.10BD",
+        "DATE '2024-01-02'",
+        "TIMESTAMP '2024-01-02 03:00:00'",
+    ]
+    for args, message in (({"y": 1}, "'x'"), ({"x": object()}, "found object")):
+        with pytest.raises(InvalidRequestError, match=message):
+            filled("DELETE FROM t WHERE a = :x", args)

@@ -1,0 +1,341 @@
+"""CREATE, ALTER, DROP of databases, tables and views, by the methods of `Warehouse` and `Table`.
+
+Types are Spark's: TIMESTAMP is a point in time. Properties are options by Paimon's names; ``primary-key`` and
+``comment`` among them are the key and the comment.
+
+Clauses: WH-14.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+from pktable_spec.errors import InvalidRequestError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructField, StructType
+
+from pktable.catalog.definitions import parse_definition
+from pktable.spark_sql.queries import Queries
+from pktable.spark_sql.rows import aligned, column_of, outcome
+from pktable.sql.names import BY_PATH, Found
+from pktable.sql.references import references
+from pktable.sql.words import Words, quoted
+from pktable.table import Table
+
+PROVIDERS: Final = ("paimon", BY_PATH)
+PLACES: Final = ("FIRST", "AFTER")
+KEY, COMMENT, PARTITION = "primary-key", "comment", "partition"
+
+
+def create(queries: Queries, words: Words, args: Any) -> DataFrame | None:
+    """Carry out a CREATE of a database, a table or a view; None if it is about none of ours. Clauses: WH-14."""
+    words.expect("CREATE")
+    replaces = words.take("OR", "REPLACE")
+    temporary = words.any_of("TEMPORARY", "TEMP") is not None
+    kind = words.any_of("DATABASE", "SCHEMA", "NAMESPACE", "TABLE", "VIEW")
+    if kind == "VIEW":
+        return _create_view(queries, words, args, replaces=replaces, temporary=temporary)
+    if kind is None or temporary:
+        return None
+    if_not_exists = words.take("IF", "NOT", "EXISTS")
+    if kind == "TABLE":
+        return _create_table(queries, words, args, replaces=replaces, if_not_exists=if_not_exists)
+    name = _database(queries, words)
+    words.expect_end()
+    queries.names.warehouse.create_database(name, if_not_exists=if_not_exists)
+    return nothing(queries)
+
+
+def _create_view(
+    queries: Queries, words: Words, args: Any, *, replaces: bool, temporary: bool
+) -> DataFrame | None:
+    """Keep a query under a name; None if it names no table of ours. It is read again at each use."""
+    name = words.name()
+    if words.sees("("):
+        words.group()
+    at = words.at
+    words.until("AS")
+    plain = words.at == at
+    if not words.take("AS"):
+        return None
+    query = words.rest()
+    views, names = queries.names.views, [one.parts for one in references(query)]
+    key = name.parts[-1].lower()
+    ours = [
+        parts
+        for parts in names
+        if (len(parts) == 1 and parts[0].lower() in views) or queries.names.find(parts) is not None
+    ]
+    if not ours:
+        views.pop(key, None) if replaces else None
+        return None
+    if not temporary or len(name.parts) > 1 or not plain or args:
+        raise InvalidRequestError(
+            f"CREATE VIEW {name}: expected CREATE TEMPORARY VIEW name AS a query without parameters, because a view of "
+            "our tables lives as long as this session"
+        )
+    if key in views and not replaces:
+        raise InvalidRequestError(f"CREATE VIEW {name}: it is there already; write CREATE OR REPLACE")
+    if any(parts[-1].lower() == key and len(parts) == 1 for parts in ours):
+        raise InvalidRequestError(
+            f"CREATE VIEW {name}: its query names {name} itself; give the view another name"
+        )
+    queries.frame(query)  # says now what is wrong with it
+    views[key] = query
+    return nothing(queries)
+
+
+def _create_table(
+    queries: Queries, words: Words, args: Any, *, replaces: bool, if_not_exists: bool
+) -> DataFrame | None:
+    name = words.name()
+    place = queries.names.place(name.parts)
+    columns: list[Words] | None = words.group() if words.sees("(") else None
+    options: dict[str, str] = {}
+    partition: list[str] = []
+    comment, query = "", None
+    while words.peek() is not None:
+        if words.take("USING"):
+            provider = str(words.name())
+            if provider.lower() not in PROVIDERS:
+                return None
+        elif words.take("PARTITIONED", "BY"):
+            partition = [_one_name(part, "PARTITIONED BY") for part in words.group()]
+        elif words.any_of("TBLPROPERTIES", "OPTIONS"):
+            options |= properties(words)
+        elif words.take("COMMENT"):
+            comment = words.string()
+        elif words.take("AS") or words.sees("SELECT") or words.sees("WITH"):
+            query = words.rest()
+        else:
+            raise words.problem("USING, PARTITIONED BY, COMMENT, TBLPROPERTIES or AS")
+    if place is None or not place.database or place.metadata is not None:
+        raise InvalidRequestError(f"CREATE TABLE {name}: expected a name such as database.table")
+    if replaces:
+        raise InvalidRequestError("CREATE OR REPLACE TABLE: not supported; DROP the table, and CREATE it")
+    warehouse = queries.names.warehouse
+    if if_not_exists and warehouse.has_table(place.name):
+        return nothing(queries)
+    if (columns is None) == (query is None):
+        raise InvalidRequestError("CREATE TABLE: expected either columns, or AS and a query")
+    rows = None if query is None else queries.frame(query, args)
+    if rows is None:
+        struct = _struct(", ".join(part.written for part in columns or ()))
+    else:
+        struct = StructType([StructField(field.name, field.dataType) for field in rows.schema])
+    table = warehouse.create_table(
+        place.name,
+        struct,
+        primary_key=_names(options.pop(KEY, "")),
+        partition_by=partition or _names(options.pop(PARTITION, "")),
+        options=options,
+        comment=options.pop(COMMENT, "") or comment,
+    )
+    if rows is None:
+        return nothing(queries)
+    try:
+        values = aligned(rows, table.schema, None, {}, by_name=False)
+        snapshot = (table.upsert if table.schema.primary_keys else table.append)(values)
+    except BaseException:
+        warehouse.drop_table(place.name)  # of a statement that fails nothing stays
+        raise
+    effect = None if snapshot is None else table.effect(snapshot)
+    put = None if effect is None else effect.put
+    return outcome(queries, snapshot, {"num_affected_rows": put, "num_inserted_rows": put})
+
+
+def drop(queries: Queries, words: Words) -> DataFrame | None:
+    """Carry out a DROP of a database, a table or a view; None if it is none of ours. Clauses: WH-14."""
+    words.expect("DROP")
+    warehouse = queries.names.warehouse
+    kind = words.any_of("DATABASE", "SCHEMA", "NAMESPACE", "TABLE", "VIEW")
+    if kind is None:
+        return None
+    if_exists = words.take("IF", "EXISTS")
+    if kind == "VIEW":
+        name = words.name()
+        return None if queries.names.views.pop(str(name).lower(), None) is None else nothing(queries)
+    if kind == "TABLE":
+        parts = words.name().parts
+        place = queries.names.place(parts)
+        words.take("PURGE")
+        words.expect_end()
+        found = queries.names.find(parts) if not if_exists or _is_there(queries, place) else None
+        if found is None:
+            if if_exists and place is not None and len(parts) == 3:
+                return nothing(queries)
+            return None
+        if not found.database or found.metadata is not None:
+            raise InvalidRequestError(f"DROP TABLE {'.'.join(parts)}: expected a name such as database.table")
+        warehouse.drop_table(found.name)
+        return nothing(queries)
+    database = _database(queries, words)
+    cascade = words.any_of("CASCADE", "RESTRICT") == "CASCADE"
+    words.expect_end()
+    if database not in warehouse.databases() and queries.names.is_sparks_database(database):
+        return None
+    warehouse.drop_database(database, cascade=cascade, if_exists=if_exists)
+    return nothing(queries)
+
+
+def _is_there(queries: Queries, place: Found | None) -> bool:
+    return place is not None and bool(place.database) and queries.names.warehouse.has_table(place.name)
+
+
+def alter(queries: Queries, words: Words) -> DataFrame | None:
+    """Carry out an ALTER TABLE; None if it is about none of ours. Clauses: WH-14."""
+    words.expect("ALTER")
+    if not words.take("TABLE"):
+        return None
+    found = queries.names.find(words.name().parts)
+    if found is None:
+        return None
+    if words.take("RENAME", "TO"):
+        to = words.name()
+        target = queries.names.place(to.parts)
+        if target is None or not target.database or not found.database:
+            raise InvalidRequestError(f"RENAME TO {to}: expected a name such as database.table")
+        database = found.database if len(to.parts) == 1 else target.database
+        queries.names.warehouse.rename_table(found.name, f"{database}.{target.table}")
+        return nothing(queries)
+    _altered(queries.names.open(found), words)
+    words.expect_end()
+    return nothing(queries)
+
+
+def _altered(table: Table, words: Words) -> None:
+    """Carry out what follows the name in an ALTER TABLE, but for RENAME TO."""
+    schema = table.schema
+    if words.take("ADD"):
+        words.any_of("COLUMN", "COLUMNS")
+        parts = words.group() if words.sees("(") else words.parts()
+        _add(table, parts)
+    elif words.take("RENAME", "COLUMN"):
+        old = column_of(schema, str(words.name()))
+        words.expect("TO")
+        table.alter(rename={old: str(words.name())})
+    elif words.take("DROP"):
+        if words.any_of("COLUMN", "COLUMNS") is None:
+            raise words.problem("COLUMN")
+        if_exists = words.take("IF", "EXISTS")
+        parts = words.group() if words.sees("(") else words.parts()
+        wanted = [str(part.name()) for part in parts]
+        known = {name.lower() for name in schema.value_names}
+        table.alter(
+            drop=[column_of(schema, name) for name in wanted if not if_exists or name.lower() in known]
+        )
+    elif words.any_of("ALTER", "CHANGE") is not None:
+        words.take("COLUMN")
+        _change(table, words)
+    elif words.take("SET", "TBLPROPERTIES"):
+        options = properties(words)
+        table.alter(comment=options.pop(COMMENT, None), set_options=options)
+    elif words.take("UNSET", "TBLPROPERTIES"):
+        if_exists = words.take("IF", "EXISTS")
+        names = [_property(part) for part in words.group()]
+        table.alter(reset_options=[name for name in names if not if_exists or name in table.options])
+    else:
+        raise words.problem(
+            "ADD, RENAME, DROP or ALTER COLUMN, RENAME TO, SET TBLPROPERTIES or UNSET TBLPROPERTIES"
+        )
+
+
+def _add(table: Table, parts: Sequence[Words]) -> None:
+    """Add columns, each with the place that it gives."""
+    texts, move = [], {}
+    for part in parts:
+        name = _one_part(part)
+        text = f"{quoted(name)} {part.until(*PLACES)}"
+        texts.append(text)
+        if place := _place(part):
+            move[name] = place
+    table.alter(add=_struct(", ".join(texts)), move=move)
+
+
+def _change(table: Table, words: Words) -> None:
+    name = column_of(table.schema, str(words.name()))
+    if words.take("TYPE"):
+        struct = _struct(f"{quoted(name)} {words.rest()}")
+        (field,) = parse_definition(struct)
+        table.alter(widen={name: str(field.type)})
+    elif words.take("COMMENT"):
+        table.alter(comment={name: words.string()})
+    elif words.take("DROP", "NOT", "NULL"):
+        table.alter(nullable=name)
+    elif place := _place(words):
+        table.alter(move={name: place})
+    else:
+        raise words.problem("TYPE, COMMENT, DROP NOT NULL, FIRST or AFTER")
+
+
+def _place(words: Words) -> str | None:
+    """Read FIRST or AFTER, and return it as `Table.alter` takes it."""
+    word = words.any_of(*PLACES)
+    return None if word is None else word if word == "FIRST" else f"AFTER {_one_part(words)}"
+
+
+def properties(words: Words) -> dict[str, str]:
+    """Read ``('name' = 'value', …)``. Raises InvalidRequestError."""
+    found = {}
+    for part in words.group():
+        name = _property(part)
+        part.take("=")
+        found[name] = part.string() if (word := part.peek()) and word.is_text else part.rest()
+    return found
+
+
+def _property(words: Words) -> str:
+    word = words.peek()
+    if word is not None and word.is_text:
+        return words.string()
+    text = words.until("=")  # such as deletion-vectors.enabled, which are several words
+    return re.sub(r"\s+", "", text)
+
+
+def _struct(text: str) -> StructType:
+    """Return columns as Spark reads them. Raises InvalidRequestError, also for a default or a computed column."""
+    try:
+        struct = StructType.fromDDL(text)
+    except PySparkException as error:
+        raise InvalidRequestError(f"columns {text!r}: {str(error).strip().partition(chr(10))[0]}") from None
+    for field in struct:
+        others = [name for name in field.metadata if name != "comment"]
+        if others:
+            raise InvalidRequestError(f"column {field.name}: {', '.join(others)} is not supported")
+    return struct
+
+
+def _database(queries: Queries, words: Words) -> str:
+    """Read the name of a database, with the catalog before it or without. Raises InvalidRequestError."""
+    name = words.name()
+    if len(name.parts) == 2 and name.parts[0].lower() == queries.names.catalog.lower():
+        return name.parts[1]
+    if len(name.parts) > 1:
+        raise InvalidRequestError(f"database {name}: expected a name, or {queries.names.catalog} and a name")
+    return name.parts[0]
+
+
+def _one_name(words: Words, what: str) -> str:
+    name = _one_part(words)
+    if words.peek() is not None:
+        raise InvalidRequestError(f"{what} {words.written}: expected the name of a column of the table")
+    return name
+
+
+def _one_part(words: Words) -> str:
+    name = words.name()
+    if len(name.parts) > 1:
+        raise InvalidRequestError(f"column {name}: columns inside of columns cannot be changed")
+    return name.parts[0]
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def nothing(queries: Queries) -> DataFrame:
+    """Return the result of a statement that gives no rows, as Spark does: no rows, no columns."""
+    return queries.spark.createDataFrame([], StructType([]))

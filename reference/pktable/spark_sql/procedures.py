@@ -1,0 +1,253 @@
+"""CALL: Paimon's procedures that a method does, with their parameters and columns.
+
+Clauses: WH-15.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import sqlglot
+from pktable_spec.errors import InvalidRequestError
+from pyspark.sql import DataFrame
+from sqlglot import errors, exp
+
+from pktable.spark_sql.queries import Queries, version
+from pktable.sql.words import Words
+from pktable.table import Table
+
+RESULT: Final = "result BOOLEAN"
+STRATEGIES: Final = ("full", "minor")
+TIME: Final = re.compile(r"\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Procedure:
+    """A procedure: its parameters in order after the table, those that must be given, its columns, and what it does.
+
+    ``work`` takes the queries, the table and the arguments, and returns the rows of the result.
+    """
+
+    parameters: Mapping[str, type]
+    needed: Sequence[str]
+    columns: str
+    work: Callable[[Queries, Table, Mapping[str, Any]], Sequence[tuple[Any, ...]]]
+
+
+def _compact(queries: Queries, table: Table, given: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    strategy = str(given.get("compact_strategy", "full")).lower()
+    if strategy not in STRATEGIES:
+        raise InvalidRequestError(
+            f"compact: expected a compact_strategy {' or '.join(STRATEGIES)}, found {strategy!r}"
+        )
+    table.compact(full=strategy == "full")
+    return [(True,)]
+
+
+def _expire_snapshots(queries: Queries, table: Table, given: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    retained = table.snapshots()
+    least = max(given.get("retain_min", 1), 1)
+    most = given.get("retain_max")
+    if most is None and "older_than" not in given:
+        raise InvalidRequestError("expire_snapshots: expected retain_max or older_than")
+    if most is not None and most < least:
+        raise InvalidRequestError(f"expire_snapshots: expected retain_max of {least} or more, found {most}")
+    expired = []
+    if most is not None and len(retained) > most:
+        expired += table.expire_snapshots(retain_last=most)
+    if "older_than" in given:
+        limit = _millis(queries, given["older_than"])
+        expired += table.expire_snapshots(retain_last=least, older_than=limit)
+    return [(len(expired),)]
+
+
+def _create_tag(queries: Queries, table: Table, given: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    table.create_tag(given["tag"], snapshot=given.get("snapshot"))
+    return [(True,)]
+
+
+def _create_tag_from_timestamp(
+    queries: Queries, table: Table, given: Mapping[str, Any]
+) -> list[tuple[Any, ...]]:
+    later = [one for one in table.snapshots() if one.time_millis >= given["timestamp"]]
+    if not later:
+        raise InvalidRequestError(
+            f"create_tag_from_timestamp: no snapshot is of {given['timestamp']} or later, in milliseconds since 1970"
+        )
+    table.create_tag(given["tag"], snapshot=later[0].id)
+    watermark = None if later[0].watermark is None else str(later[0].watermark)
+    return [(given["tag"], later[0].id, later[0].time_millis, watermark)]
+
+
+def _delete_tag(queries: Queries, table: Table, given: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    names = [name.strip() for name in given["tag"].split(",")]
+    unknown = [name for name in names if name not in table.tags()]
+    if unknown:
+        raise InvalidRequestError(
+            f"delete_tag: no tag {unknown[0]}; there are {', '.join(sorted(table.tags())) or 'none'}"
+        )
+    for name in names:
+        table.delete_tag(name)
+    return [(True,)]
+
+
+def _rollback(queries: Queries, table: Table, given: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    wanted = [name for name in ("version", "snapshot", "tag") if name in given]
+    if len(wanted) != 1:
+        raise InvalidRequestError("rollback: expected one of version, snapshot and tag")
+    value = given[wanted[0]]
+    return _rolled_back(table, version(table, value) if wanted[0] == "version" else {wanted[0]: value})
+
+
+def _rollback_to_timestamp(queries: Queries, table: Table, given: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    found = table.catalog.snapshots.as_of(given["timestamp"])
+    return _rolled_back(table, {"snapshot": found.id})
+
+
+def _rolled_back(table: Table, to: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    before = table.catalog.snapshots.latest_id()
+    table.rollback(**to)
+    return [(before, table.catalog.snapshots.latest_id())]
+
+
+def _remove_orphan_files(queries: Queries, table: Table, given: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    limit = _millis(queries, given["older_than"]) if "older_than" in given else None
+    found = table.remove_orphans(older_than=limit, dry_run=given.get("dry_run", False))
+    return [(len(found), sum(one.size for one in found))]
+
+
+def _reset_consumer(queries: Queries, table: Table, given: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    if "nextSnapshotId" in given:
+        table.set_consumer(given["consumerId"], next_snapshot=given["nextSnapshotId"])
+    else:
+        table.delete_consumer(given["consumerId"])
+    return [(True,)]
+
+
+def _clear_consumers(queries: Queries, table: Table, given: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    among = re.compile(given.get("includingConsumers", ".*"))
+    but = re.compile(given["excludingConsumers"]) if "excludingConsumers" in given else None
+    for name in table.consumers():
+        if among.fullmatch(name) and not (but and but.fullmatch(name)):
+            table.delete_consumer(name)
+    return [(True,)]
+
+
+def _millis(queries: Queries, text: str) -> int:
+    """Return a time as milliseconds since 1970: digits are that already, other text is in the session's time zone."""
+    return int(text) if TIME.fullmatch(text) else queries.millis("'" + text.replace("'", "") + "'")
+
+
+ROLLED_BACK: Final = "previous_snapshot_id BIGINT, current_snapshot_id BIGINT"
+PROCEDURES: Final[Mapping[str, Procedure]] = {
+    "compact": Procedure({"compact_strategy": str}, (), RESULT, _compact),
+    "expire_snapshots": Procedure(
+        {"retain_max": int, "retain_min": int, "older_than": str},
+        (),
+        "deleted_snapshots_count INT",
+        _expire_snapshots,
+    ),
+    "create_tag": Procedure({"tag": str, "snapshot": int}, ("tag",), RESULT, _create_tag),
+    "create_tag_from_timestamp": Procedure(
+        {"tag": str, "timestamp": int},
+        ("tag", "timestamp"),
+        "tagName STRING, snapshot BIGINT, commit_time BIGINT, watermark STRING",
+        _create_tag_from_timestamp,
+    ),
+    "delete_tag": Procedure({"tag": str}, ("tag",), RESULT, _delete_tag),
+    "rollback": Procedure({"version": str, "snapshot": int, "tag": str}, (), ROLLED_BACK, _rollback),
+    "rollback_to_timestamp": Procedure(
+        {"timestamp": int}, ("timestamp",), ROLLED_BACK, _rollback_to_timestamp
+    ),
+    "remove_orphan_files": Procedure(
+        {"older_than": str, "dry_run": bool},
+        (),
+        "deletedFileCount BIGINT, deletedFileTotalLenInBytes BIGINT",
+        _remove_orphan_files,
+    ),
+    "reset_consumer": Procedure(
+        {"consumerId": str, "nextSnapshotId": int}, ("consumerId",), RESULT, _reset_consumer
+    ),
+    "clear_consumers": Procedure(
+        {"includingConsumers": str, "excludingConsumers": str}, (), RESULT, _clear_consumers
+    ),
+}
+"""Those of Paimon's that a method does."""
+
+
+def call(queries: Queries, words: Words) -> DataFrame | None:
+    """Carry out a CALL; None if it is of another schema than ``sys``. Clauses: WH-15."""
+    words.expect("CALL")
+    parts = words.name().parts
+    if parts[0].lower() == queries.names.catalog.lower() and len(parts) == 3:
+        parts = parts[1:]
+    if len(parts) != 2 or parts[0].lower() != "sys":
+        return None
+    procedure = PROCEDURES.get(parts[1].lower())
+    if procedure is None:
+        raise InvalidRequestError(f"CALL sys.{parts[1]}: expected one of {', '.join(PROCEDURES)}")
+    kinds = {"table": str, **procedure.parameters}
+    given = _arguments(words, parts[1], kinds)
+    words.expect_end()
+    missing = [name for name in ("table", *procedure.needed) if name not in given]
+    if missing:
+        raise InvalidRequestError(f"CALL sys.{parts[1]}: expected {', '.join(missing)}, found none")
+    table = queries.names.open(queries.names.expect(Words.of(given.pop("table")).name().parts))
+    rows = procedure.work(queries, table, given)
+    return queries.spark.createDataFrame(list(rows), procedure.columns)
+
+
+def _arguments(words: Words, name: str, kinds: Mapping[str, type]) -> dict[str, Any]:
+    """Read arguments by name (``name => value``) or by their place. Raises InvalidRequestError."""
+    given: dict[str, Any] = {}
+    for number, part in enumerate(words.group()):
+        following = part.peek(1)
+        if following is not None and following.text in ("=>", "="):
+            key = str(part.peek() and part.words[0].text)
+            part.at += 2
+        elif number < len(kinds):
+            key = list(kinds)[number]
+        else:
+            key = ""
+        known = next((one for one in kinds if one.lower() == key.lower()), None)
+        if known is None:
+            raise InvalidRequestError(
+                f"CALL sys.{name}: expected arguments {', '.join(kinds)}, found {key or part.written}"
+            )
+        value = _value(part.rest(), f"CALL sys.{name}: {known}")
+        if value is None:
+            continue
+        if kinds[known] is str and isinstance(value, int) and not isinstance(value, bool):
+            value = str(value)
+        if type(value) is not kinds[known]:
+            raise InvalidRequestError(
+                f"CALL sys.{name}: {known}: expected {kinds[known].__name__}, found {value!r}"
+            )
+        given[known] = value
+    return given
+
+
+def _value(text: str, what: str) -> Any:
+    """Return a literal as a Python value. Raises InvalidRequestError for anything else."""
+    try:
+        tree = sqlglot.parse_one(text, read="spark")
+    except (errors.SqlglotError, RecursionError):
+        tree = None
+    if isinstance(tree, exp.Null):
+        return None
+    if isinstance(tree, exp.Boolean):
+        return bool(tree.this)
+    if isinstance(tree, exp.Cast) and isinstance(tree.this, exp.Literal):  # TIMESTAMP '…', 5L
+        tree = tree.this
+    sign = 1
+    if isinstance(tree, exp.Neg):
+        sign, tree = -1, tree.this
+    if isinstance(tree, exp.Literal):
+        if tree.is_string:
+            return str(tree.this)
+        if str(tree.this).isdecimal():
+            return sign * int(tree.this)
+    raise InvalidRequestError(f"{what}: expected a number, a text, TRUE, FALSE or NULL, found {text!r}")

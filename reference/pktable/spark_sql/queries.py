@@ -1,0 +1,179 @@
+"""Queries: tables of ours in the text of a query become DataFrames, and the rest goes to Spark as it was written.
+
+Spark takes a DataFrame in a statement as ``{name}``, in Spark Connect too. So the plan is that of `Table.read`, and a
+statement sees one version of each table that it names.
+
+Clauses: WH-10, WH-11.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import pyarrow as pa
+from pktable_spec.errors import InvalidRequestError
+from pyspark.sql import DataFrame, SparkSession
+
+from pktable.metadata_tables import expect_name
+from pktable.run.spark.errors import raised_here
+from pktable.run.spark.wire import whole_frame
+from pktable.sql.names import Found, Names
+from pktable.sql.references import NotUnderstoodError, Reference, Travel, references
+from pktable.sql.words import Words, quoted
+from pktable.table import Table
+
+LIKE_QUERIES: Final = ("SELECT", "FROM")
+"""Words without which an expression has no query in it."""
+
+
+class Queries:
+    """The queries of one session. ``names``: what names mean."""
+
+    def __init__(self, spark: SparkSession, names: Names) -> None:
+        self.spark, self.names = spark, names
+
+    def frame(self, text: str, args: Any = None, *, before: str = "") -> DataFrame:
+        """Return what a query gives; ``args``: values of its parameters, as Spark takes them. ``before``: as EXPLAIN.
+
+        Raises InvalidRequestError for a text that names a table of ours and is not understood here, and what Spark
+        raises. Clauses: WH-10, WH-11.
+        """
+        frames: dict[str, DataFrame] = {}
+
+        def placed(reference: Reference, frame: DataFrame) -> str:
+            name = f"pk{len(frames)}"
+            frames[name] = frame
+            return "{" + name + "}"
+
+        replaced = self._replaced(text, placed, escape=True)
+        if not frames:
+            return self.spark.sql(before + text, args)
+        return self.spark.sql(before + replaced, args, **frames)
+
+    @contextlib.contextmanager
+    def aside(self) -> Iterator[Any]:
+        """Give a function that names tables of ours in an expression by temporary views, gone afterwards."""
+        made: list[str] = []
+
+        def placed(reference: Reference, frame: DataFrame) -> str:
+            made.append(f"pktable_{uuid.uuid4().hex}")
+            frame.createTempView(made[-1])
+            return made[-1]
+
+        def replaced(text: str) -> str:
+            words = Words.of(text).words if text else ()
+            if not any(word.upper in LIKE_QUERIES for word in words):
+                return text
+            return self._replaced(f"SELECT {text}", placed, escape=False).removeprefix("SELECT ")
+
+        try:
+            yield replaced
+        finally:
+            for name in made:
+                self.spark.catalog.dropTempView(name)
+
+    def _replaced(self, text: str, placed: Any, *, escape: bool) -> str:
+        """Return ``text`` with what ``placed`` gives for each table of ours. ``escape``: double all other braces.
+
+        Clauses: WH-10.
+        """
+        try:
+            found = references(text)
+        except NotUnderstoodError as problem:
+            self.expect_none_of_ours(Words.of(text), f"it is not understood ({problem})")
+            return text
+        out, at, ours = [], 0, 0
+        for one in found:
+            frame = self._frame_of(one)
+            if frame is None:
+                continue
+            ours += 1
+            alias = "" if one.alias_at is None else f" AS {quoted(one.parts[-1])}"
+            sample = "" if one.alias_at is None else text[one.end + 1 : one.alias_at]
+            out += [
+                _escaped(text[at : one.start], escape),
+                placed(one, frame),
+                _escaped(sample, escape),
+                alias,
+            ]
+            at = one.end + 1 + len(sample)
+        return "".join(out) + _escaped(text[at:], escape and ours > 0)
+
+    def _frame_of(self, reference: Reference) -> DataFrame | None:
+        """Return the rows of a table of ours or a view of this session, None if the name is another."""
+        if len(reference.parts) == 1 and (view := self.names.views.get(reference.parts[0].lower())):
+            if reference.travel is not None:
+                raise InvalidRequestError(f"{reference.parts[0]}: a view has no versions")
+            return self.frame(view)
+        found = self.names.find(reference.parts)
+        return None if found is None else self.rows_of(found, self._as_of(found, reference.travel))
+
+    def rows_of(self, found: Found, as_of: Mapping[str, Any]) -> DataFrame:
+        """Return the rows of a table of ours, or of one of its metadata tables. Clauses: WH-9, WH-11."""
+        if found.metadata is not None:
+            expect_name(found.metadata)
+        table = self.names.open(found)
+        if found.metadata is None:
+            rows: DataFrame = table.read(**as_of)
+            return rows
+        rows = table.metadata(found.metadata, **as_of)
+        return whole_frame(self.spark, rows) if isinstance(rows, pa.Table) else rows
+
+    def _as_of(self, found: Found, travel: Travel | None) -> dict[str, Any]:
+        """Return the version that a query asks for, as `Table.scan` takes it. Clauses: WH-11."""
+        if travel is None:
+            return {}
+        if not travel.is_version:
+            return {"timestamp": self.millis(travel.value)}
+        if travel.word is None or not (travel.word.is_text or travel.word.text.isdecimal()):
+            raise InvalidRequestError(
+                f"VERSION AS OF {travel.value}: expected the id of a snapshot, or a tag in quotes"
+            )
+        return version(self.names.open(found), travel.word.text)
+
+    def millis(self, value: str) -> int:
+        """Return the milliseconds since 1970 of a time in SQL, in the time zone of the session.
+
+        Raises InvalidRequestError. Clauses: WH-11.
+        """
+        with raised_here(f"TIMESTAMP AS OF {value}"):
+            (row,) = self.spark.sql(f"SELECT unix_millis(CAST(({value}) AS TIMESTAMP)) AS t").collect()
+        if row[0] is None:
+            raise InvalidRequestError(f"TIMESTAMP AS OF {value}: expected a time, found NULL")
+        return int(row[0])
+
+    def expect_none_of_ours(self, words: Words, why: str) -> None:
+        """Raise InvalidRequestError if a statement may name a table of ours; ``why``: what is wrong then.
+
+        Clauses: WH-10.
+        """
+        cursor = Words(words.text, words.words)
+        while (word := cursor.peek()) is not None:
+            if not word.is_name:
+                cursor.at += 1
+                continue
+            name = cursor.name()
+            for parts in (name.parts[:i] for i in range(1, min(len(name.parts), 3) + 1)):
+                place = self.names.place(parts)
+                known = place is not None and (
+                    not place.database or self.names.warehouse.has_table(place.name)
+                )
+                if known or (len(parts) == 1 and parts[0].lower() in self.names.views):
+                    raise InvalidRequestError(f"sql: the statement names {'.'.join(parts)}, and {why}")
+
+
+def version(table: Table, text: str) -> dict[str, Any]:
+    """Return the version that ``text`` names, as `Table.scan` takes it: a tag of that name, or a snapshot.
+
+    Clauses: WH-11.
+    """
+    if not text.isdecimal() or text in table.catalog.snapshots.tags():
+        return {"tag": text}
+    return {"snapshot": int(text)}
+
+
+def _escaped(text: str, escape: bool) -> str:
+    return text.replace("{", "{{").replace("}", "}}") if escape else text

@@ -1,0 +1,338 @@
+"""INSERT, UPDATE, DELETE, MERGE and TRUNCATE: their parts are found by words, and the methods of `Table` do the work.
+
+Clauses: WH-8, WH-12, WH-13.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from pktable_spec.errors import InvalidRequestError
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from pktable.format.metadata.schema import TableSchema
+from pktable.run.spark.statements import stores
+from pktable.run.spark.types import spark_schema
+from pktable.spark_sql.queries import Queries
+from pktable.sql.names import Found
+from pktable.sql.references import read_travel
+from pktable.sql.words import Name, Words, quoted
+from pktable.table import Table
+
+COUNTS: Final = ("num_affected_rows", "num_inserted_rows", "num_updated_rows", "num_deleted_rows")
+OVERWRITE_MODE: Final = "spark.sql.sources.partitionOverwriteMode"
+QUERIES: Final = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "(")
+
+
+def outcome(
+    queries: Queries, snapshot: int | None, counts: Mapping[str, int | None] | None = None
+) -> DataFrame:
+    """Return the result of a statement: one row with `COUNTS`, null if unknown, and the snapshot. Clauses: WH-12."""
+    given = dict.fromkeys(COUNTS, 0) if snapshot is None else counts or {}
+    schema = ", ".join(f"{name} BIGINT" for name in (*COUNTS, "snapshot_id"))
+    return queries.spark.createDataFrame([(*(given.get(name) for name in COUNTS), snapshot)], schema)
+
+
+def insert(queries: Queries, words: Words, args: Any, ctes: str = "") -> DataFrame | None:
+    """Carry out an INSERT; None if its table is none of ours. ``ctes``: the WITH before it. Clauses: WH-13."""
+    words.expect("INSERT")
+    replaces = words.any_of("INTO", "OVERWRITE") == "OVERWRITE"
+    words.take("TABLE")
+    found = queries.names.find(words.name().parts)
+    if found is None:
+        return None
+    table = _target(queries, found)
+    fixed = _partition(words, table.schema) if words.take("PARTITION") else {}
+    if words.sees("IF"):
+        raise InvalidRequestError(
+            "INSERT: IF NOT EXISTS is not supported; delete or keep the partition first"
+        )
+    where = None
+    if words.take("REPLACE"):
+        words.expect("WHERE")
+        where = words.until(*QUERIES[:-1])
+    by_name = words.take("BY", "NAME")
+    columns = None
+    following = words.peek(1)
+    if words.sees("(") and (following is None or following.upper not in QUERIES):
+        columns = [column_of(table.schema, part.written) for part in words.group()]
+    if words.peek() is None or (words.peek() or words.words[0]).upper not in QUERIES:
+        raise words.problem("a query or VALUES")
+    rows = queries.frame(ctes + words.rest(), args)
+    rows = aligned(rows, table.schema, columns, fixed, by_name=by_name)
+    if replaces and not fixed and table.schema.partition_keys and _is_dynamic(queries):
+        raise InvalidRequestError(
+            f"INSERT OVERWRITE: {OVERWRITE_MODE}=dynamic is not supported; name the partition, or set static"
+        )
+    if replaces and fixed:
+        where = " AND ".join(f"{quoted(name)} = {text}" for name, text in fixed.items())
+    if replaces or where is not None:
+        snapshot = table.overwrite(rows, where=where)
+    else:
+        snapshot = (table.upsert if table.schema.primary_keys else table.append)(rows)
+    effect = None if snapshot is None else table.effect(snapshot)
+    put = None if effect is None else effect.put
+    return outcome(queries, snapshot, {"num_affected_rows": put, "num_inserted_rows": put})
+
+
+def _is_dynamic(queries: Queries) -> bool:
+    return str(queries.spark.conf.get(OVERWRITE_MODE, "static")).lower() == "dynamic"
+
+
+def _partition(words: Words, schema: TableSchema) -> dict[str, str]:
+    """Read ``(name = value, …)``; return the text of each value by column. Raises InvalidRequestError."""
+    fixed = {}
+    for part in words.group():
+        name = column_of(schema, str(part.name()))
+        if name not in schema.partition_keys:
+            raise InvalidRequestError(f"PARTITION: {name} is no partition column")
+        part.expect("=")
+        fixed[name] = part.rest()
+    return fixed
+
+
+def aligned(
+    rows: DataFrame,
+    schema: TableSchema,
+    columns: Sequence[str] | None,
+    fixed: Mapping[str, str],
+    *,
+    by_name: bool,
+) -> DataFrame:
+    """Return ``rows`` with the columns of the table, in the types that Spark's assignment gives; null if not given.
+
+    ``columns``: the table's columns that those of ``rows`` stand for, None for all in order. ``fixed``: the text of a
+    value for others. Raises InvalidRequestError. Clauses: WH-13.
+    """
+    names = list(schema.value_names)
+    if by_name:
+        given = [column_of(schema, name) for name in rows.columns]
+    else:
+        given = list(columns) if columns is not None else [name for name in names if name not in fixed]
+        if len(rows.columns) != len(given):
+            raise InvalidRequestError(
+                f"INSERT: expected {len(given)} columns ({', '.join(given)}), found {len(rows.columns)}"
+            )
+    if len(set(given)) != len(given) or set(given) & set(fixed):
+        raise InvalidRequestError(f"INSERT: expected each column once, found {', '.join([*given, *fixed])}")
+    rows = rows.toDF(*given)
+    for name, text in fixed.items():
+        rows = rows.withColumn(name, F.expr(text))
+    values = []
+    for found in spark_schema(schema.fields):
+        if found.name not in rows.columns:
+            values.append(F.lit(None).cast(found.dataType).alias(found.name))
+            continue
+        value = F.col(quoted(found.name))
+        kept = not stores(rows.schema[found.name].dataType, found.dataType)
+        values.append(value if kept else value.cast(found.dataType).alias(found.name))
+    return rows.select(*values)
+
+
+def update(queries: Queries, words: Words) -> DataFrame | None:
+    """Carry out an UPDATE; None if its table is none of ours. Clauses: WH-8, WH-12."""
+    words.expect("UPDATE")
+    name = words.name()
+    found = queries.names.find(name.parts)
+    if found is None:
+        return None
+    alias = words.alias(but=("SET",)) or name.parts[-1]
+    table = _target(queries, found)
+    words.expect("SET")
+    given = _assignments(words, table.schema, (alias,), "WHERE")
+    where = words.rest() if words.take("WHERE") else None
+    words.expect_end()
+    with queries.aside() as replaced:
+        values = {column: replaced(text) for column, text in given.items()}
+        snapshot = table.update(
+            values, where=None if where is None else replaced(where), alias=alias, by_spark=True
+        )
+    effect = None if snapshot is None else table.effect(snapshot)
+    count = None if effect is None else effect.put
+    return outcome(queries, snapshot, {"num_affected_rows": count, "num_updated_rows": count})
+
+
+def delete(queries: Queries, words: Words) -> DataFrame | None:
+    """Carry out a DELETE; None if its table is none of ours. Clauses: WH-8, WH-12."""
+    words.expect("DELETE", "FROM")
+    name = words.name()
+    found = queries.names.find(name.parts)
+    if found is None:
+        return None
+    alias = words.alias(but=("WHERE",)) or name.parts[-1]
+    table = _target(queries, found)
+    if not words.take("WHERE"):
+        words.expect_end()
+        return _truncated(queries, table)
+    where = words.rest()
+    with queries.aside() as replaced:
+        snapshot = table.delete(where=replaced(where), alias=alias, by_spark=True)
+    effect = None if snapshot is None else table.effect(snapshot)
+    count = None if effect is None else effect.deleted
+    return outcome(queries, snapshot, {"num_affected_rows": count, "num_deleted_rows": count})
+
+
+def truncate(queries: Queries, words: Words) -> DataFrame | None:
+    """Carry out a TRUNCATE TABLE; None if its table is none of ours."""
+    words.expect("TRUNCATE", "TABLE")
+    found = queries.names.find(words.name().parts)
+    if found is None:
+        return None
+    table = _target(queries, found)
+    if words.take("PARTITION"):
+        fixed = _partition(words, table.schema)
+        words.expect_end()
+        where = " AND ".join(f"{quoted(name)} = {text}" for name, text in fixed.items())
+        return outcome(queries, table.overwrite(table.schema.arrow_schema.empty_table(), where=where))
+    words.expect_end()
+    return _truncated(queries, table)
+
+
+def _truncated(queries: Queries, table: Table) -> DataFrame:
+    # What a fresh read shows goes; counting it costs metadata, or a merge.
+    count = table.count(fresh=True)
+    snapshot = table.truncate()
+    return outcome(queries, snapshot, {"num_affected_rows": count, "num_deleted_rows": count})
+
+
+def merge(queries: Queries, words: Words) -> DataFrame | None:
+    """Carry out a MERGE; None if its table is none of ours. Clauses: WH-8, WH-12."""
+    words.expect("MERGE")
+    if words.take("WITH"):
+        words.expect("SCHEMA", "EVOLUTION")
+        raise InvalidRequestError("MERGE WITH SCHEMA EVOLUTION: not supported; ALTER the table before")
+    words.expect("INTO")
+    name = words.name()
+    found = queries.names.find(name.parts)
+    if found is None:
+        return None
+    alias = words.alias(but=("USING",)) or name.parts[-1]
+    table = _target(queries, found)
+    words.expect("USING")
+    source_name: Name | None = None
+    begin = words.at
+    if words.sees("("):
+        words.group()
+    else:
+        source_name = words.name()
+        read_travel(words)
+    source_text = Words(words.text, words.words[begin : words.at]).written
+    other = words.alias(but=("ON",)) or (source_name.parts[-1] if source_name else "source")
+    source = queries.frame(f"SELECT * FROM {source_text}")
+    words.expect("ON")
+    on = words.until("WHEN")
+    made: set[str] = set()
+    with queries.aside() as replaced:
+        builder = table.merge(source, replaced(on), source_alias=other, target_alias=alias, by_spark=True)
+        while words.take("WHEN"):
+            builder = _with_clause(builder, words, table.schema, (alias, other), replaced, made)
+        words.expect_end()
+        snapshot = builder.execute()
+    effect = None if snapshot is None else table.effect(snapshot)
+    if effect is None:
+        return outcome(queries, snapshot)
+    keyed = bool(table.schema.primary_keys)
+    return outcome(queries, snapshot, _merged(effect.put, effect.deleted, made, keyed=keyed))
+
+
+def _merged(put: int, deleted: int, made: set[str], *, keyed: bool) -> dict[str, int | None]:
+    """Return the counts of a MERGE, as far as its snapshot and the kinds of its clauses tell them. Clauses: WH-12."""
+    updated: int | None
+    inserted: int | None
+    if not keyed:  # an updated row counts as deleted and put
+        if "DELETE" not in made:
+            updated, inserted, deleted = deleted, put - deleted, 0
+        elif "INSERT" not in made:
+            updated, inserted, deleted = put, 0, deleted - put
+        else:
+            return {} if "UPDATE" in made else _counts(0, put, deleted)
+        return _counts(updated, inserted, deleted)
+    updated = 0 if "UPDATE" not in made else put if "INSERT" not in made else None
+    inserted = 0 if "INSERT" not in made else put if "UPDATE" not in made else None
+    return {**_counts(updated, inserted, deleted), "num_affected_rows": put + deleted}
+
+
+def _counts(updated: int | None, inserted: int | None, deleted: int) -> dict[str, int | None]:
+    total = None if updated is None or inserted is None else updated + inserted + deleted
+    return dict(zip(COUNTS, (total, inserted, updated, deleted), strict=True))
+
+
+def _with_clause(
+    builder: Any,
+    words: Words,
+    schema: TableSchema,
+    aliases: tuple[str, str],
+    replaced: Callable[[str], str],
+    made: set[str],
+) -> Any:
+    """Read a clause after WHEN, and return ``builder`` with it; ``made`` gets the kind of the clause."""
+    negated = words.take("NOT")
+    words.expect("MATCHED")
+    by_source = negated and words.take("BY", "SOURCE")
+    if negated and not by_source:
+        words.take("BY", "TARGET")
+    condition = replaced(words.until("THEN")) if words.take("AND") else None
+    words.expect("THEN")
+    action = words.any_of("UPDATE", "DELETE", "INSERT")
+    if action is None or (action == "INSERT") != (negated and not by_source):
+        raise words.problem("INSERT" if negated and not by_source else "UPDATE or DELETE")
+    made.add(action)
+    which = "not_matched_by_source" if by_source else "not_matched" if negated else "matched"
+    if action == "DELETE":
+        return getattr(builder, f"when_{which}_delete")(condition)
+    if action == "UPDATE":
+        words.expect("SET")
+        if words.take("*"):
+            if by_source:
+                raise InvalidRequestError("MERGE: UPDATE SET * has no source row in NOT MATCHED BY SOURCE")
+            return builder.when_matched_update_all(condition)
+        given = _assignments(words, schema, aliases[:1], "WHEN")
+    else:
+        if words.take("*"):
+            return builder.when_not_matched_insert_all(condition)
+        columns = [column_of(schema, str(part.name()), aliases[0]) for part in words.group()]
+        words.expect("VALUES")
+        values = [part.written for part in words.group()]
+        if len(values) != len(columns):
+            raise InvalidRequestError(f"MERGE: expected {len(columns)} values, found {len(values)}")
+        given = dict(zip(columns, values, strict=True))
+    texts = {name: replaced(text) for name, text in given.items()}
+    return getattr(builder, f"when_{which}_{action.lower()}")(texts, condition)
+
+
+def _assignments(words: Words, schema: TableSchema, aliases: Sequence[str], end: str) -> dict[str, str]:
+    """Read ``name = value, …`` up to the keyword ``end``. Raises InvalidRequestError."""
+    given: dict[str, str] = {}
+    for part in words.parts(end):
+        name = part.name()
+        column = column_of(schema, str(name), *aliases)
+        part.expect("=")
+        if column in given:
+            raise InvalidRequestError(f"SET: column {column} is given twice")
+        given[column] = part.rest()
+        if not given[column]:
+            raise part.problem("a value")
+    return given
+
+
+def column_of(schema: TableSchema, name: str, *aliases: str) -> str:
+    """Return the column that ``name`` means in SQL, where letter case does not count. Raises InvalidRequestError."""
+    plain = name.strip().strip("`")
+    for alias in aliases:
+        if plain.lower().startswith(f"{alias.lower()}."):
+            plain = plain[len(alias) + 1 :]
+    if plain in schema.value_names:
+        return plain
+    same = [one for one in schema.value_names if one.lower() == plain.lower()]
+    if len(same) != 1:
+        why = "it may be several" if same else f"columns are {', '.join(schema.value_names)}"
+        raise InvalidRequestError(f"column {plain} is not in the table; {why}")
+    return same[0]
+
+
+def _target(queries: Queries, found: Found) -> Table:
+    if found.metadata is not None:
+        raise InvalidRequestError(f"{found.name}${found.metadata}: a metadata table cannot be changed")
+    return queries.names.open(found)

@@ -1,0 +1,190 @@
+"""SHOW, DESCRIBE and USE, with the columns that Spark gives."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from pktable_spec.errors import InvalidRequestError
+from pyspark.sql import DataFrame
+
+from pktable.run.spark.types import spark_schema
+from pktable.spark_sql.queries import Queries
+from pktable.sql.names import Found
+from pktable.sql.words import Words, quoted, text_literal
+from pktable.store.directories import DEFAULT
+from pktable.table import Table
+
+DATABASES = ("DATABASES", "SCHEMAS", "NAMESPACES")
+
+
+def show(queries: Queries, words: Words) -> DataFrame | None:
+    """Carry out a SHOW; None if it is about none of ours. Clauses: WH-14."""
+    words.expect("SHOW")
+    names = queries.names
+    if words.any_of(*DATABASES):
+        if words.any_of("IN", "FROM"):
+            words.name()
+        return _rows(
+            queries, "namespace STRING", [(one,) for one in _like(words, names.warehouse.databases())]
+        )
+    if words.take("TABLES"):
+        database = names.database
+        if words.any_of("IN", "FROM"):
+            given = words.name().parts
+            if given[-1] not in names.warehouse.databases() and names.is_sparks_database(".".join(given)):
+                return None
+            database = given[-1]
+        there = names.warehouse.tables(database) if database in names.warehouse.databases() else []
+        if not there and database != DEFAULT:
+            there = names.warehouse.tables(database)  # says what there is
+        listed = [(database, one, False) for one in _like(words, there)]
+        listed += [("", one, True) for one in sorted(names.views)]
+        return _rows(queries, "namespace STRING, tableName STRING, isTemporary BOOLEAN", listed)
+    if words.take("CREATE", "TABLE"):
+        table = _named(queries, words)
+        return table and _rows(queries, "createtab_stmt STRING", [(definition(*table),)])
+    if words.take("PARTITIONS"):
+        table = _named(queries, words)
+        if table is None:
+            return None
+        if not table[1].schema.partition_keys:
+            raise InvalidRequestError(f"SHOW PARTITIONS: {table[0].name} has no partitions")
+        found = [(one,) for one in table[1].metadata("partitions").column("partition").to_pylist()]
+        return _rows(queries, "partition STRING", found)
+    if words.take("COLUMNS"):
+        words.any_of("IN", "FROM")
+        table = _named(queries, words)
+        return table and _rows(queries, "col_name STRING", [(one,) for one in table[1].columns])
+    if words.take("TBLPROPERTIES"):
+        table = _named(queries, words, ends=False)
+        if table is None:
+            return None
+        options = sorted(table[1].options.items())
+        if words.sees("("):
+            wanted = [part.written.strip("'\"") for part in words.group()]
+            options = [(name, value) for name, value in options if name in wanted]
+        return _rows(queries, "key STRING, value STRING", options)
+    if words.take("TAGS"):
+        table = _named(queries, words)
+        return table and _rows(queries, "tag STRING", [(one,) for one in sorted(table[1].tags())])
+    return None
+
+
+def describe(queries: Queries, words: Words) -> DataFrame | None:
+    """Carry out a DESCRIBE of a table; None if it is none of ours. Clauses: WH-14."""
+    words.at += 1
+    if words.any_of("QUERY", "FUNCTION", "DATABASE", "SCHEMA", "CATALOG", "HISTORY", "DETAIL"):
+        words.at = 0
+        return None
+    words.take("TABLE")
+    extended = words.any_of("EXTENDED", "FORMATTED") is not None
+    found = queries.names.find(words.name().parts)
+    if found is None:
+        return None
+    words.expect_end()
+    rows: list[tuple[str, str, str | None]]
+    if found.metadata is not None:
+        rows = [(one.name, one.dataType.simpleString(), None) for one in queries.rows_of(found, {}).schema]
+        return _rows(queries, "col_name STRING, data_type STRING, comment STRING", rows)
+    table = queries.names.open(found)
+    schema = table.schema
+    kinds = _kinds(table)
+    comments = {one.name: one.description for one in schema.fields}
+    rows = [(name, kind, comments[name]) for name, kind in kinds.items()]
+    if schema.partition_keys:
+        rows += [("# Partition Information", "", ""), ("# col_name", "data_type", "comment")]
+        rows += [(name, kinds[name], comments[name]) for name in schema.partition_keys]
+    if extended:
+        rows += [("", "", ""), ("# Detailed Table Information", "", "")]
+        properties = ",".join(f"{name}={value}" for name, value in sorted(table.options.items()))
+        details = {
+            "Name": found.name,
+            "Comment": schema.comment,
+            "Provider": "paimon",
+            "Location": table.path,
+            "Primary Key": ",".join(schema.primary_keys),
+            "Table Properties": f"[{properties}]",
+        }
+        rows += [(name, text, "") for name, text in details.items()]
+    return _rows(queries, "col_name STRING, data_type STRING, comment STRING", rows)
+
+
+def use(queries: Queries, words: Words) -> DataFrame | None:
+    """Carry out a USE; None if it names nothing of ours. Clauses: WH-10."""
+    words.expect("USE")
+    words.any_of("DATABASE", "SCHEMA", "NAMESPACE", "CATALOG")
+    parts = words.name().parts
+    words.expect_end()
+    names = queries.names
+    if parts[0].lower() == names.catalog.lower():
+        parts = parts[1:] or (DEFAULT,)
+    elif len(parts) > 1 or (
+        parts[0] not in (*names.warehouse.databases(), DEFAULT) and names.is_sparks_database(parts[0])
+    ):
+        return None
+    if parts[0] != DEFAULT:
+        names.warehouse.tables(parts[0])  # says what there is, if it is not there
+    names.database = parts[0]
+    return queries.spark.createDataFrame([], "result STRING").drop("result")
+
+
+def definition(found: Found, table: Table) -> str:
+    """Return the CREATE TABLE of a table."""
+    schema = table.schema
+    kinds, columns = _kinds(table), []
+    for field in schema.fields:
+        text = f"  {quoted(field.name)} {kinds[field.name]}"
+        text += "" if field.type.nullable else " NOT NULL"
+        columns.append(text + (f" COMMENT {text_literal(field.description)}" if field.description else ""))
+    options = dict(sorted(table.options.items()))
+    if schema.primary_keys:
+        options["primary-key"] = ",".join(schema.primary_keys)
+    parts = [f"CREATE TABLE {found.name} (\n" + ",\n".join(columns) + ")", "USING paimon"]
+    if schema.partition_keys:
+        parts.append(f"PARTITIONED BY ({', '.join(map(quoted, schema.partition_keys))})")
+    if schema.comment:
+        parts.append(f"COMMENT {text_literal(schema.comment)}")
+    if options:
+        pairs = (f"  {text_literal(name)} = {text_literal(value)}" for name, value in options.items())
+        parts.append("TBLPROPERTIES (\n" + ",\n".join(pairs) + ")")
+    return "\n".join(parts) + "\n"
+
+
+def _kinds(table: Table) -> dict[str, str]:
+    """Return the types of the columns as Spark's DDL has them: a DataFrame knows no longest length."""
+    return {
+        field.name: str(replace(field.type, nullable=True)).lower()
+        if field.type.root in ("CHAR", "VARCHAR")
+        else found.dataType.simpleString()
+        for field, found in zip(table.schema.fields, spark_schema(table.schema.fields), strict=True)
+    }
+
+
+def _named(queries: Queries, words: Words, *, ends: bool = True) -> tuple[Found, Table] | None:
+    """Read the name of a table, and return it opened; None if it is none of ours."""
+    parts = words.name().parts
+    if queries.names.find(parts) is None:
+        return None
+    found = queries.names.expect(parts)
+    if ends:
+        words.expect_end()
+    return found, queries.names.open(found)
+
+
+def _like(words: Words, names: Iterable[str]) -> list[str]:
+    """Read LIKE and a pattern, ``*`` for any text and ``|`` for or, and return the names that are like it."""
+    words.take("LIKE")
+    if words.peek() is None:
+        return list(names)
+    patterns = words.string().split("|")
+    words.expect_end()
+    shapes = [
+        re.compile(re.escape(one.strip()).replace(r"\*", ".*").replace("%", ".*"), re.I) for one in patterns
+    ]
+    return [name for name in names if any(shape.fullmatch(name) for shape in shapes)]
+
+
+def _rows(queries: Queries, schema: str, rows: Sequence[tuple[object, ...]]) -> DataFrame:
+    return queries.spark.createDataFrame(list(rows), schema)

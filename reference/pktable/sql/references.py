@@ -1,0 +1,180 @@
+"""Where a query names tables, and at which version: found by sqlglot, as places in the text.
+
+The tree of sqlglot says which names are tables: not those of columns, nor of the query's own WITH. The clauses VERSION
+AS OF and TIMESTAMP AS OF are found by words, and blanked out for sqlglot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import sqlglot
+from pktable_spec.errors import InvalidRequestError
+from sqlglot import errors, exp
+
+from pktable.sql.words import Word, Words, without_quotes
+
+VERSIONS: Final = ("VERSION", "SYSTEM_VERSION")
+TIMES: Final = ("TIMESTAMP", "SYSTEM_TIME")
+SIGNS: Final = ("+", "-")
+
+
+class NotUnderstoodError(InvalidRequestError):
+    """A statement that cannot be parsed here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Travel:
+    """A clause VERSION AS OF or TIMESTAMP AS OF. ``value``: its text, ``word`` where that is a single word."""
+
+    is_version: bool
+    value: str
+    word: Word | None
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A table that a query reads: its name, and its first and last character with the clause ``travel``.
+
+    ``alias_at``: where an alias belongs if the query gives none, after a TABLESAMPLE; None if it gives one.
+    """
+
+    parts: tuple[str, ...]
+    start: int
+    end: int
+    travel: Travel | None
+    alias_at: int | None
+
+
+def references(text: str) -> list[Reference]:
+    """Return the tables that a query or a statement names, in order. Raises NotUnderstoodError."""
+    words = Words.of(text)
+    travels = list(_travels(words))
+    blanked = text
+    for one in travels:
+        blanked = blanked[: one.start] + " " * (one.end + 1 - one.start) + blanked[one.end + 1 :]
+    try:
+        tree = sqlglot.parse_one(blanked, read="spark")
+    except errors.ParseError as error:
+        found = error.errors[0] if error.errors else {}
+        place = f"line {found.get('line', '?')}, column {found.get('col', '?')}"
+        raise NotUnderstoodError(
+            f"{place}, at {found.get('highlight', '')!r}: {found.get('description')}"
+        ) from None
+    except (errors.SqlglotError, RecursionError) as error:
+        raise NotUnderstoodError(str(error).partition("\n")[0]) from None
+    if tree.find(exp.Command) is not None:
+        raise NotUnderstoodError(f"{words.first} …")
+    named = sorted(
+        (one for one in tree.find_all(exp.Table) if not _is_of_the_query(one)), key=lambda one: _span(one)
+    )
+    return [_reference(one, words, travels) for one in named if one.parts]
+
+
+def _reference(table: exp.Table, words: Words, travels: Sequence[Travel]) -> Reference:
+    parts = tuple(part.name for part in table.parts)
+    start, end = _span(table)
+    if words.text[end + 1 : end + 2] == "$":
+        raise without_quotes(parts[-1])
+    after = next((i for i, word in enumerate(words.words) if word.start > end), len(words.words))
+    following = words.words[after] if after < len(words.words) else None
+    travel = next((one for one in travels if following is not None and one.start == following.start), None)
+    end = travel.end if travel else end
+    return Reference(parts, start, end, travel, None if table.alias else _alias_at(words, end))
+
+
+def _alias_at(words: Words, end: int) -> int:
+    """Return the place after a name that ends at ``end``, and after its TABLESAMPLE."""
+    at = next((i for i, word in enumerate(words.words) if word.start > end), len(words.words))
+    cursor = Words(words.text, words.words, at)
+    if not cursor.take("TABLESAMPLE"):
+        return end + 1
+    cursor.take("SYSTEM")
+    cursor.group()
+    if cursor.take("REPEATABLE"):
+        cursor.group()
+    return cursor.words[cursor.at - 1].end + 1
+
+
+def _span(table: exp.Table) -> tuple[int, int]:
+    places = [part.meta for part in table.parts]
+    if not places or any("start" not in one for one in places):
+        raise NotUnderstoodError(f"a table without a name: {table.sql('spark')}")
+    return int(places[0]["start"]), int(places[-1]["end"])
+
+
+def _is_of_the_query(table: exp.Table) -> bool:
+    """Return whether a name is one that a WITH around it defines, or no name at all, as of a function."""
+    if not isinstance(table.this, exp.Identifier):
+        return True
+    if len(table.parts) > 1:
+        return False
+    name = table.name.lower()
+    inside, around = table, table.parent
+    while around is not None:
+        if isinstance(
+            around, exp.With
+        ):  # a name is known after its definition, and of the query around it no other
+            number = around.expressions.index(inside) + bool(around.args.get("recursive"))
+            known = around.expressions[:number]
+            around = around.parent
+        else:
+            with_ = around.args.get("with_") or around.args.get("with")
+            known = with_.expressions if with_ is not None else []
+        if any(cte.alias.lower() == name for cte in known):
+            return True
+        inside, around = around, around.parent if around is not None else None
+    return False
+
+
+def _travels(words: Words) -> Iterator[Travel]:
+    """Yield the clauses VERSION AS OF and TIMESTAMP AS OF."""
+    cursor = Words(words.text, words.words)
+    while cursor.peek() is not None:
+        found = read_travel(cursor)
+        if found is None:
+            cursor.at += 1
+        else:
+            yield found
+
+
+def read_travel(cursor: Words) -> Travel | None:
+    """Read a clause VERSION AS OF or TIMESTAMP AS OF if it comes next. Raises InvalidRequestError."""
+    begin = cursor.at
+    cursor.take("FOR")
+    kind = cursor.any_of(*VERSIONS, *TIMES)
+    if kind is None or not cursor.take("AS", "OF"):
+        cursor.at = begin
+        return None
+    first = cursor.at
+    _term(cursor)
+    while kind in TIMES and (sign := cursor.peek()) is not None and sign.text in SIGNS:
+        cursor.at += 1
+        _term(cursor)
+    words, last = cursor.words, cursor.words[cursor.at - 1]
+    alone = words[first] if cursor.at == first + 1 else None
+    value = cursor.text[words[first].start : last.end + 1]
+    return Travel(kind in VERSIONS, value, alone, words[begin].start, last.end)
+
+
+def _term(cursor: Words) -> None:
+    """Read a value: a literal, an interval, a call, or something in parentheses."""
+    if cursor.sees("("):
+        cursor.group()
+        return
+    if cursor.take("INTERVAL"):
+        cursor.at += 2
+    elif (word := cursor.peek()) is None:
+        raise cursor.problem("a version or a time")
+    elif word.is_name:
+        cursor.at += 1
+        if cursor.sees("("):
+            cursor.group()
+        elif (following := cursor.peek()) is not None and following.is_text:
+            cursor.at += 1  # TIMESTAMP '…'
+    else:
+        cursor.at += 1
