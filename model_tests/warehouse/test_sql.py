@@ -177,6 +177,8 @@ def test_a_statement_leaves_the_rows_and_reports_how_many(lake: Any, name: str, 
     assert rows(lake, "SELECT * FROM t") == sorted(case.left, key=in_order)
     if case.affected is not None:
         assert result["num_affected_rows"] == case.affected
+    if name == "insert":
+        assert result["num_inserted_rows"] == (None if kind == "keyed" else 1)
     latest = lake.warehouse.table("db.t").snapshots()[-1].id
     assert result["snapshot_id"] == (None if case.affected == 0 else latest)
     assert table.path == lake.warehouse.path_of("db.t")

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pktable.metadata_tables import expect_name
 from pktable.run.spark.errors import raised_here
-from pktable.run.spark.wire import whole_frame
+from pktable.run.spark.statements import source_frame
 from pktable.sql.names import Found, Names
 from pktable.sql.references import NotUnderstoodError, Reference, Travel, references
 from pktable.sql.words import Words, quoted
@@ -120,7 +120,7 @@ class Queries:
             rows: DataFrame = table.read(**as_of)
             return rows
         rows = table.metadata(found.metadata, **as_of)
-        return whole_frame(self.spark, rows) if isinstance(rows, pa.Table) else rows
+        return source_frame(self.spark, rows) if isinstance(rows, pa.Table) else rows
 
     def _as_of(self, found: Found, travel: Travel | None) -> dict[str, Any]:
         """Return the version that a query asks for, as `Table.scan` takes it. Clauses: WH-11."""

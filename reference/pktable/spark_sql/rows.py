@@ -74,7 +74,10 @@ def insert(queries: Queries, words: Words, args: Any, ctes: str = "") -> DataFra
         snapshot = (table.upsert if table.schema.primary_keys else table.append)(rows)
     effect = None if snapshot is None else table.effect(snapshot)
     put = None if effect is None else effect.put
-    return outcome(queries, snapshot, {"num_affected_rows": put, "num_inserted_rows": put})
+    replaced = table.schema.primary_keys and not replaces  # who knows which keys were there
+    return outcome(
+        queries, snapshot, {"num_affected_rows": put, "num_inserted_rows": None if replaced else put}
+    )
 
 
 def _is_dynamic(queries: Queries) -> bool:
