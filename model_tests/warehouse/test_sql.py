@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -445,3 +446,22 @@ def test_what_is_not_understood_is_refused_and_nothing_is_written(lake: Any) -> 
     assert lake.warehouse.tables("db") == sorted(set(lake.warehouse.tables("db")) - {"r2"})
     with pytest.raises(InvalidRequestError, match="SparkSession"):
         pktable.session(None, warehouse="x")
+
+
+@covers("WH-17")
+def test_a_session_finds_the_data_source_whatever_is_on_the_path(
+    lake: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = made(lake, "source")
+    context = getattr(spark_session(), "sparkContext", None)
+    if context is None:
+        pytest.skip("a server of Spark Connect has its own environment")
+    before = context.pythonExec
+    monkeypatch.setattr(context, "pythonExec", "python3")
+    found = pktable.session(spark_session(), lake.warehouse)
+    assert context.pythonExec == sys.executable
+    assert found.read.format("pktable").load(table.path).count() == len(ROWS)
+    monkeypatch.setattr(context, "pythonExec", "/named/by/the/user")
+    pktable.session(spark_session(), lake.warehouse)
+    assert context.pythonExec == "/named/by/the/user"
+    monkeypatch.setattr(context, "pythonExec", before)

@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pktable.run.spark.errors import raised_here
 from pktable.spark_sql import definitions, procedures, rows, shown
+from pktable.spark_sql.environment import make_at_home
 from pktable.spark_sql.queries import Queries
 from pktable.sql.names import Names
 from pktable.sql.words import Words, bound, quoted
@@ -170,7 +171,8 @@ def session(
     * ``warehouse``: a path or URI with the ``settings`` of `Warehouse`, or a `Warehouse`.
     * ``catalog``: what three-part names call it.
 
-    Raises InvalidRequestError. Clauses: WH-10.
+    A session on this machine also finds ``format("pktable")`` and runs this interpreter from now on.
+    Raises InvalidRequestError. Clauses: WH-10, WH-17.
     """
     if not hasattr(spark, "createDataFrame"):
         raise InvalidRequestError(f"spark: expected a SparkSession, found {spark!r}")
@@ -182,6 +184,7 @@ def session(
         raise InvalidRequestError(
             "warehouse: expected a path, or a Warehouse with the same spark=…, and no other settings"
         )
+    make_at_home(spark)
     return Session(spark, warehouse, catalog)
 
 

@@ -113,6 +113,20 @@ def _opener() -> Callable[[bytes], Work]:
     return opened
 
 
+def run_this_interpreter(session: SparkSession) -> bool:
+    """Let all workers of a session on this machine run this process's interpreter, unless the user has named another.
+
+    Returns whether the session is on this machine. Clauses: WH-17.
+    """
+    context = getattr(session, "sparkContext", None)
+    if context is None or not context.master.startswith("local") or not sys.executable:
+        return False
+    with _naming:
+        if context.pythonExec == SPARKS_DEFAULT:
+            context.pythonExec = sys.executable
+    return True
+
+
 @contextmanager
 def _driver_interpreter(session: SparkSession) -> Iterator[None]:
     """Let functions made inside the block run on this process's interpreter, if the session is on this machine.

@@ -1,0 +1,24 @@
+"""Make a session on this machine find what it needs, whatever environment it was started in.
+
+Spark looks for workers and data sources with the first python3 on PATH. In an environment that is not activated that is
+another interpreter, which has neither numpy nor pktable.
+
+Clauses: WH-17.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+from pktable.run.spark.workers import run_this_interpreter
+
+
+def make_at_home(spark: SparkSession) -> None:
+    """Let ``spark`` run this interpreter, and know ``format("pktable")``; a session elsewhere stays as it is.
+
+    Clauses: WH-17.
+    """
+    if run_this_interpreter(spark):
+        from pktable.spark_source.data_source import PkTableSource  # late: it is for those who use it
+
+        spark.dataSource.register(PkTableSource)
