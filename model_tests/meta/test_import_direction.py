@@ -167,7 +167,7 @@ def of_libraries_in_the_specification(root: Path) -> list[str]:
 
 
 def of_pyspark_elsewhere(root: Path) -> list[str]:
-    """Return the imports of pyspark outside of its packages: the runner below a table, source and SQL above it, Hudi's."""
+    """Return the imports of pyspark outside of its packages: the runner, the source, SQL, Hudi's."""
     return [
         f"{at} imports {name}"
         for at, module, name in imported_by_the_reference(root)

@@ -48,7 +48,9 @@ NOT_KNOWN_TO_BE_HARMLESS: Final = (
     "an option whose meaning is known, because one that begins so may change rows; "
     "a read ignores it if it is among `ignore_options`"
 )
-WRITABLE_BUCKETS: Final = "a fixed number of buckets, at least 1, -1 for dynamic ones, or -2 for rows that wait"
+WRITABLE_BUCKETS: Final = (
+    "a fixed number of buckets, at least 1, -1 for dynamic ones, or -2 for rows that wait"
+)
 DYNAMIC_BUCKETS: Final = -1
 """Written as the number of buckets: in a key table they grow in number, an append table has none."""
 POSTPONE_BUCKET: Final = -2
