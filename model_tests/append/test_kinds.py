@@ -9,21 +9,31 @@ from pktable import InvalidRequestError, Table
 from pktable.table import check
 from pktable_spec.covers import covers
 
-from model_tests.append.paimon_tables import path_of
+from model_tests.append.paimon_tables import expected_of, expected_rows, path_of, rows_of
 from model_tests.real_data import needs_shared
 
 pytestmark = needs_shared
 
 
-@covers("TBL-12", "TBL-16")
-def test_cross_partition_keys_are_refused_by_name() -> None:
-    with pytest.raises(
-        InvalidRequestError, match="cross-partition keys are not supported: partition column p "
-    ):
-        Table.open(path_of("pk_crosspart"))
-    (finding,) = check(path_of("pk_crosspart")).findings
-    assert finding.severity == "note"
-    assert "cross-partition keys" in finding.found
+@covers("TBL-12", "TBL-16", "RD-1")
+def test_cross_partition_keys_are_read_and_not_written() -> None:
+    table, truth = Table.open(path_of("pk_crosspart")), expected_of("pk_crosspart")
+    for snapshot, expected in truth["snapshots"].items():
+        rows = expected_rows(expected["rows"])
+        assert rows_of(table.to_arrow(snapshot=int(snapshot)).to_pylist()) == rows
+        assert table.count(snapshot=int(snapshot)) == len(rows)
+    writes: list[Callable[[], object]] = [
+        lambda: table.upsert(table.to_arrow(limit=1)),
+        lambda: table.delete(where="id = 1"),
+        lambda: table.compact(),
+        lambda: table.rollback(snapshot=1),
+    ]
+    for write in writes:
+        with pytest.raises(
+            InvalidRequestError, match="cross-partition keys can only be read: partition column p "
+        ):
+            write()
+    assert [one for one in check(path_of("pk_crosspart")).findings if one.severity == "error"] == []
 
 
 @covers("TBL-20")

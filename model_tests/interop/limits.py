@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from pktable import Table
 from pktable.format.binary_row import EMPTY_ROW
 from pktable.format.vectors.deletion_vector import MAGIC_64
-from pktable_spec.vocabulary import KEY_PREFIX, ROW_ID
+from pktable_spec.vocabulary import DELETION_VECTORS, KEY_PREFIX, ROW_ID
 
 from model_tests.interop.environments import JVM, NEWER_JVM, PYPAIMON, RUST
 from model_tests.interop.histories import VECTORS
@@ -85,6 +85,8 @@ class Snapshot:
         name = self._snapshot.index_manifest
         found = []
         for entry in self._records(name) if name else ():
+            if entry["_INDEX_TYPE"] != DELETION_VECTORS:
+                continue
             data = (self.path / "index" / str(entry["_FILE_NAME"])).read_bytes()
             ranges = entry["_DELETIONS_VECTORS_RANGES"]
             assert isinstance(ranges, list)

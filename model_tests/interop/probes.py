@@ -274,6 +274,24 @@ WITNESSES: Final = (
         OURS,
         (_write(RUST, ("1",), write_only=True), _write(OURS, ("1",), write_only=True)),
     ),
+    # Keys in dynamic buckets, to which each of two writers gives some.
+    *(
+        History(
+            _table("INT", partition=partition, bucket="-1"),
+            OURS,
+            (
+                _write(OURS, *((key, "x")[: 1 + (partition is not None)] for key in ("1", "2"))),
+                _write(
+                    PYPAIMON,
+                    *((key, "x")[: 1 + (partition is not None)] for key in ("2", "3")),
+                    write_only=True,
+                ),
+                _write(OURS, *((key, "x")[: 1 + (partition is not None)] for key in ("1", "3", "4"))),
+                Step(OURS, "compact", full=True),
+            ),
+        )
+        for partition in (None, "STRING")
+    ),
     # A vector with a bitmap.
     History(
         _table(SPAN_KEY),

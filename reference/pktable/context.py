@@ -220,7 +220,8 @@ class TableContext:
     @property
     def has_dynamic_buckets(self) -> bool:
         """Whether an index says which bucket has which keys, and buckets grow in number. Clauses: BKT-1."""
-        return bool(self.schema.primary_keys) and self.options.bucket == DYNAMIC_BUCKETS
+        has_index = set(self.schema.primary_keys).issuperset(self.schema.partition_keys)
+        return bool(self.schema.primary_keys) and has_index and self.options.bucket == DYNAMIC_BUCKETS
 
     @property
     def postpones_buckets(self) -> bool:

@@ -27,10 +27,8 @@ def kind_of(schema: TableSchema, at: str) -> TableKind:
     for kind in KINDS:
         if kind.claims(schema):
             return kind
-    outside = ", ".join(name for name in schema.partition_keys if name not in schema.primary_keys)
     raise InvalidRequestError(
-        f"{at}: tables with cross-partition keys are not supported: partition column {outside} is not in the "
-        f"primary key ({', '.join(schema.primary_keys)})"
+        f"{at}: tables of this kind are not supported: {', '.join(schema.primary_keys)}"
     )
 
 

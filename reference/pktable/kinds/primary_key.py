@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from pktable_spec.errors import UnsupportedOptionError
+from pktable_spec.errors import InvalidRequestError, UnsupportedOptionError
 from pktable_spec.options import TableOptions, parse_options
 
 from pktable.bucket.write import renumber, write_rows
@@ -29,14 +29,20 @@ class PrimaryKeyTables:
     compacts_writes: Final = True
 
     def claims(self, schema: TableSchema) -> bool:
-        """Return whether there is a primary key with all partition columns in it. Clauses: TBL-16."""
-        return bool(schema.primary_keys) and set(schema.primary_keys).issuperset(schema.partition_keys)
+        """Return whether there is a primary key. Clauses: TBL-12."""
+        return bool(schema.primary_keys)
 
     def require_writable(self, schema: TableSchema, options: TableOptions) -> None:
         """Raise InvalidRequestError for an option that is not implemented, or not by the table's merge engine.
 
-        Clauses: BKT-1, MRG-11, TBL-9, TBL-20.
+        Clauses: BKT-1, MRG-11, TBL-9, TBL-16, TBL-20.
         """
+        outside = ", ".join(name for name in schema.partition_keys if name not in schema.primary_keys)
+        if outside:
+            raise InvalidRequestError(
+                f"a table with cross-partition keys can only be read: partition column {outside} is not in the primary "
+                f"key ({', '.join(schema.primary_keys)}); Paimon writes it"
+            )
         options.require_writable_buckets()
         options.require_writable()
         if options.row_tracking:
