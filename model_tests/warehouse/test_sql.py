@@ -9,8 +9,9 @@ from typing import Any
 
 import pktable
 import pytest
-from pktable import InvalidRequestError
+from pktable import InvalidRequestError, Warehouse
 from pktable.run import by_size
+from pktable.run.spark.runner import SparkRunner
 from pktable_spec.covers import covers
 
 from model_tests.backends.spark_session import spark_session
@@ -213,6 +214,7 @@ def test_a_query_reads_tables_by_name_at_the_versions_that_it_asks_for(lake: Any
         ("SELECT count(*) FROM range(3) WHERE id IN (SELECT q.id FROM q)", 2),
         ("FROM q SELECT count(*)", new),
         ("VALUES (7)", 7),
+        ("SELECT count(*) FROM (TABLE q)", new),
     ):
         assert rows(lake, query) == [(expected,)], query
     assert lake.sql("SELECT id FROM q WHERE city = :city", {"city": "Kobe"}).collect()[0].id == 5
@@ -465,3 +467,40 @@ def test_a_session_finds_the_data_source_whatever_is_on_the_path(
     pktable.session(spark_session(), lake.warehouse)
     assert context.pythonExec == "/named/by/the/user"
     monkeypatch.setattr(context, "pythonExec", before)
+
+
+@covers("WH-8")
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_left_to_spark_is_computed_again_if_others_were_faster(
+    lake: Any, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made(lake, "raced", kind)
+    changes = SparkRunner.changes
+    raced: list[int] = []
+
+    def overtaken(*arguments: Any) -> Any:
+        found = changes(*arguments)
+        if not raced:
+            raced.append(1)
+            lake.warehouse.table("db.raced").update({"n": 1000}, where="id = 1")
+        return found
+
+    monkeypatch.setattr(SparkRunner, "changes", overtaken)
+    lake.sql("UPDATE raced SET n = CASE WHEN id = 1 THEN n + 1 END WHERE id IN (1)")
+    assert rows(lake, "SELECT n FROM raced WHERE id = 1") == [(1001,)]
+    assert raced
+
+
+@covers("WH-8")
+def test_spark_is_asked_only_where_there_is_a_session(lake: Any) -> None:
+    table = Warehouse(lake.warehouse.path).create_table("plain", "id INT, n INT", primary_key="id")
+    for work in (
+        lambda: table.update({"n": "1"}, by_spark=True),
+        lambda: table.delete(where="true", by_spark=True),
+        lambda: table.merge([{"id": 1}], "id", by_spark=True),
+    ):
+        with pytest.raises(InvalidRequestError, match="give spark=session"):
+            work()
+    table.upsert([{"id": 1, "n": 1}])
+    table.update({"n": "t.n + 1"}, where="t.id = 1", alias="t")
+    assert table.to_arrow().to_pylist() == [{"id": 1, "n": 2}]

@@ -47,6 +47,7 @@ def answered(lake: Warehouse, query: str, capsys: pytest.CaptureFixture[str]) ->
         ("SELECT count(*) FROM t FOR SYSTEM_TIME AS OF '2100-01-01 00:00:00' AS x", [(3,)]),
         ("WITH x AS (SELECT * FROM t) SELECT count(*) FROM x a JOIN x b ON a.id <= b.id", [(6,)]),
         ("WITH t AS (SELECT 7 AS id) SELECT t.id FROM t", [(7,)]),
+        ("TABLE t ORDER BY id LIMIT 1", [(1, "Rome", None)]),
         ("SELECT a.id FROM t a NATURAL JOIN t VERSION AS OF 'first' b ORDER BY 1", [(1,), (2,)]),
         (
             "SELECT commit_kind, count(*) FROM `t$snapshots` GROUP BY 1 ORDER BY 1",

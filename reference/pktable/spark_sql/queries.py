@@ -21,7 +21,7 @@ from pktable.metadata_tables import expect_name
 from pktable.run.spark.errors import raised_here
 from pktable.run.spark.statements import source_frame
 from pktable.sql.names import Found, Names
-from pktable.sql.references import NotUnderstoodError, Reference, Travel, references
+from pktable.sql.references import NotUnderstoodError, Reference, Travel, references, selecting
 from pktable.sql.words import Words, quoted
 from pktable.table import Table
 
@@ -41,6 +41,7 @@ class Queries:
         Raises InvalidRequestError for a text that names a table of ours and is not understood here, and what Spark
         raises. Clauses: WH-10, WH-11.
         """
+        text = selecting(text)
         frames: dict[str, DataFrame] = {}
 
         def placed(reference: Reference, frame: DataFrame) -> str:

@@ -21,7 +21,7 @@ from sqlglot import errors, exp
 from pktable.catalog.as_of import millis_of
 from pktable.metadata_tables import expect_name
 from pktable.sql.names import Found, Names
-from pktable.sql.references import NotUnderstoodError, Travel, references
+from pktable.sql.references import NotUnderstoodError, Travel, references, selecting
 from pktable.sql.words import Words, quoted
 from pktable.store.directories import DEFAULT
 
@@ -42,7 +42,7 @@ def query(warehouse: Warehouse, text: str, *, database: str = DEFAULT) -> pa.Tab
     if database != DEFAULT:
         warehouse.tables(database)  # says what there is
     names.database = database
-    words = Words.of(text)
+    words = Words.of(selecting(text))
     if words.first.upper() not in QUERIES:
         raise InvalidRequestError(
             f"sql: {words.first.upper()} needs Spark, only queries do without; add --spark"

@@ -18,6 +18,8 @@ from pktable.sql.words import Word, Words, without_quotes
 
 VERSIONS: Final = ("VERSION", "SYSTEM_VERSION")
 TIMES: Final = ("TIMESTAMP", "SYSTEM_TIME")
+BEFORE_QUERIES: Final = ("(", ")", "UNION", "ALL", "DISTINCT", "EXCEPT", "INTERSECT", "MINUS", "AS")
+BEFORE_PARENTHESES: Final = (*BEFORE_QUERIES, "FROM", "JOIN", "IN", "EXISTS")
 SIGNS: Final = ("+", "-")
 
 
@@ -73,6 +75,24 @@ def references(text: str) -> list[Reference]:
         (one for one in tree.find_all(exp.Table) if not _is_of_the_query(one)), key=lambda one: _span(one)
     )
     return [_reference(one, words, travels) for one in named if one.parts]
+
+
+def selecting(text: str) -> str:
+    """Return a query with ``SELECT * FROM t`` in place of each ``TABLE t``, which sqlglot does not know as a query.
+
+    The argument of a function, as in ``f(TABLE t)``, is another thing.
+    """
+    words = Words.of(text).words
+    out, at = [], 0
+    for i, word in enumerate(words[:-1]):
+        before = words[i - 1] if i else None
+        begins = before is None or before.upper in BEFORE_QUERIES
+        outside = words[i - 2] if before is not None and before.text == "(" and i > 1 else None
+        called = outside is not None and outside.is_name and outside.upper not in BEFORE_PARENTHESES
+        if word.upper == "TABLE" and begins and not called and words[i + 1].is_name:
+            out += [text[at : word.start], "SELECT * FROM"]
+            at = word.end + 1
+    return "".join(out) + text[at:]
 
 
 def _reference(table: exp.Table, words: Words, travels: Sequence[Travel]) -> Reference:
