@@ -63,6 +63,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "warehouse/test_sql.py": (
         "test_a_query_reads_tables_by_name_at_the_versions_that_it_asks_for",
         "test_metadata_tables_have_the_columns_of_paimon",
+        "test_tables_are_defined_shown_altered_and_dropped",
         *(
             f"test_a_statement_leaves_the_rows_and_reports_how_many[{case}]"
             for case in (

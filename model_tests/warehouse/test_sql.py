@@ -302,7 +302,7 @@ def test_tables_are_defined_shown_altered_and_dropped(lake: Any) -> None:
     assert rows(lake, "SHOW COLUMNS IN copy")[0] == ("amount",)
     assert rows(lake, "SHOW TBLPROPERTIES copy ('bucket')") == [("bucket", "2")]
     lake.sql("ALTER TABLE copy RENAME TO other")
-    shown = rows(lake, "SHOW TABLES IN db LIKE 'm*|oth*'")
+    shown = rows(lake, "SHOW TABLES IN db LIKE 'mad*|oth*'")
     assert [name for _, name, _ in shown] == ["made", "other"]
     result = changed(
         lake,
