@@ -5,10 +5,11 @@ Clauses: WH-8, WH-12, WH-13.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from pktable_spec.errors import InvalidRequestError
+from pktable_spec.errors import InvalidRequestError, SnapshotNotFoundError
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -194,9 +195,11 @@ def truncate(queries: Queries, words: Words) -> DataFrame | None:
 
 
 def _truncated(queries: Queries, table: Table) -> DataFrame:
-    # What a fresh read shows goes; counting it costs metadata, or a merge.
-    count = table.count(fresh=True)
     snapshot = table.truncate()
+    count: int | None = None
+    with contextlib.suppress(SnapshotNotFoundError):  # it expired since
+        # All that a fresh read of the snapshot before shows; counting it costs metadata, or a merge.
+        count = table.count(snapshot=snapshot - 1, fresh=True) if snapshot is not None else 0
     return outcome(queries, snapshot, {"num_affected_rows": count, "num_deleted_rows": count})
 
 
