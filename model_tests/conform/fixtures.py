@@ -23,12 +23,12 @@ from pktable_conform import archive
 from pktable_conform.archive import INDEX, NEGATIVE, OPEN, POSITIVE, stated
 
 from model_tests import corpus
-from model_tests.conform import damaged, tables
+from model_tests.conform import covering, damaged, tables
 from model_tests.conform.damages import Damage
 from model_tests.interop.plain import rows_of
 from model_tests.real_data import VECTORS
 
-VERSION: Final = "1"
+VERSION: Final = "2"
 STORED: Final = Path(archive.__file__).parent / archive.SHIPPED
 EPOCH: Final = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip file holds
 PORTABLE: Final = {"write", "compact", "reopen", "read"}
@@ -168,11 +168,13 @@ def add_damaged(making: Making, damage: Damage, folder: Path) -> None:
 
 
 def histories() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the stored histories that need nothing but what a writer of the protocol has."""
+    """Yield the stored histories of which a writer of the protocol can do all, and those that cover steps."""
     for name in corpus.names():
         history = corpus.load(name)
         if {one.do for one in history.operations} <= PORTABLE:
             yield name, json.loads(history.to_json())
+    for name, history in covering.histories():
+        yield name, json.loads(history.to_json())
 
 
 def as_zip(files: Mapping[str, bytes]) -> bytes:

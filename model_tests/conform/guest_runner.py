@@ -17,7 +17,7 @@ from model_tests.interop.answering import retained_snapshots
 from model_tests.interop.environments import JVMS, set_up
 from model_tests.interop.peers import Peer, PeerError
 
-OF_ALL: Final = ("keys", "merge on read", "append", "snapshots", "tags")
+OF_ALL: Final = ("keys", "merge on read", "append", "merge engines", "sequence fields", "snapshots", "tags")
 OF_JVMS: Final = ("evolution",)
 """What is only asked of those that read by the latest schema, too."""
 OLDEST: Final = "paimon-jvm 0.9.0"

@@ -97,6 +97,12 @@ FAULTS: Final = (
         "for _, kind, row in newest.values() if kind in ADDS]",
         "for _, kind, row in newest.values()]",
     ),
+    Fault(
+        "retractions at greater levels are rows",
+        "live-retractions",
+        "older or kind not in ADDS for",
+        "older for",
+    ),
     Fault("+U is no row", "row-kinds", "ADDS = (0, 2)", "ADDS = (0,)"),
     Fault("the oldest record wins", "row-kinds", "newest[identity][0] < age", "newest[identity][0] > age"),
     Fault(

@@ -17,6 +17,7 @@ from pktable_conform.runner import Refused, RunnerError, Supports, Unsupported
 from pktable_conform.writing import Writers, smallest, stored
 from pktable_spec.covers import covers
 
+from model_tests.conform import covering
 from model_tests.conform.pktable_runner import Program
 
 HISTORIES = stored(Archive().histories)
@@ -44,10 +45,25 @@ def writers(folder: Path, runner: Any, **more: Any) -> Writers:
     return Writers(runner, folder, OnDisk(), **more)
 
 
-@pytest.mark.parametrize("name", HISTORIES)
+COVERING = [name for name in HISTORIES if name.startswith("steps-")]
+SOME = [name for name in HISTORIES if name not in COVERING[1:]]
+"""The histories that show bugs, and one of those that cover steps; `make conform` does all."""
+
+
+@pytest.mark.parametrize("name", SOME)
 @covers("CMP-3", "DV-1", "DV-6", "DV-11", "LSM-2", "LSM-5", "RD-15", "CMT-1")
 def test_pktable_passes_as_a_writer(name: str, tmp_path: Path) -> None:
     writers(tmp_path, InProcess()).replay(HISTORIES[name])
+
+
+def test_the_histories_take_every_step_near_the_start_of_the_graph() -> None:
+    edges, taken = covering.graph(), set()
+    for name in COVERING:
+        numbers = tuple(covering.OPERATIONS.index(one) for one in HISTORIES[name].operations)
+        taken |= {(covering.after(numbers[:at]), number) for at, number in enumerate(numbers)}
+    steps = {(state, number) for state in edges for number in range(len(covering.OPERATIONS))}
+    assert len(steps) == 270
+    assert steps <= taken
 
 
 def loses_a_row(do: str, answer: Any) -> Any:

@@ -33,6 +33,8 @@ FEATURES: Final[Mapping[str, str]] = {
     "merge on read": "tables with a primary key and without deletion vectors",
     "append": "tables without a primary key",
     "vectors of 64 bits": "deletion vectors of 64 bits",
+    "merge engines": "tables of the merge engines first-row, partial-update and aggregation",
+    "sequence fields": "tables whose records are ordered by the option sequence.field",
     "evolution": "columns that were added, dropped, renamed or given another type",
     "snapshots": "reads of a snapshot that is named",
     "tags": "reads of a tag",
