@@ -82,6 +82,15 @@ def shifts_levels(do: str, answer: Any) -> Any:
     return [{**one, "level": min(one["level"], 2)} for one in answer] if do == "files" else answer
 
 
+@covers("CMP-10")
+def test_a_file_that_changes_when_it_is_moved_is_noticed(tmp_path: Path) -> None:
+    def grows(do: str, answer: Any) -> Any:
+        return [{**one, "size": one["size"] + one["level"]} for one in answer] if do == "files" else answer
+
+    with pytest.raises(CheckFailed, match="files_that_stay_are_the_same: nothing but the level"):
+        writers(tmp_path, InProcess(grows)).replay(HISTORIES["an_upgrade_keeps_the_file"])
+
+
 @pytest.mark.parametrize(
     ("spoil", "check"),
     [
