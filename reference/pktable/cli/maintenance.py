@@ -153,7 +153,7 @@ def branch(
     storage: StorageOptions = None,
     quiet: Quiet = False,
 ) -> None:
-    """Make a branch, let the table take over what it has committed, remove it, or list branches.
+    """Make a branch, take over what it has, remove it, or list them.
 
     Result: branch, snapshot (its latest, null if it has none or was removed), deleted. Of --fast-forward: branch,
     snapshots (the ids that are new in the table).
