@@ -22,7 +22,6 @@ import pyarrow as pa
 from pktable_spec.errors import CorruptFileError
 from pktable_spec.vocabulary import HASH
 
-from pktable.bucket.reader import DataReader
 from pktable.context import TableContext
 from pktable.format.bucket_hash import hash_rows
 from pktable.format.hash_index import Hashes, decode_hashes, encode_hashes
@@ -152,6 +151,8 @@ def hashes_of_rows(context: TableContext, rows: pa.Table, names: Sequence[str]) 
 
 def hashes_of_files(context: TableContext, place: BucketPath, files: Iterable[DataFileMeta]) -> Hashes:
     """Return the hashes of all keys in ``files`` of a bucket, ascending, each once. Clauses: BKT-9."""
+    from pktable.bucket.reader import DataReader  # late: it brings Parquet, and a rollback only copies hashes
+
     found = np.empty(0, np.int32)
     for file in files:
         parts = [found]

@@ -7,8 +7,8 @@ Making a branch from a snapshot:
 3. Copy the tag that the caller named, the snapshot, and the schemas, `schema-0` last. With it the branch is there.
 4. Remove the tag of step 1. The branch keeps the files now.
 
-Removing a branch goes the same way back: `schema-0` first, ``claim`` last. So an interruption leaves a branch that is
-there or one that is half there, which nobody reads and which needs no files.
+Removing a branch goes the same way back: `schema-0` first, ``claim`` last. So after an interruption the
+branch is there or half there. Nobody reads a half branch, and it needs no files.
 
 Clauses: BRN-1 to BRN-6, BRN-9.
 """

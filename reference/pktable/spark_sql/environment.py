@@ -1,7 +1,7 @@
 """Make a session on this machine find what it needs, whatever environment it was started in.
 
-Spark looks for workers and data sources with the first python3 on PATH. In an environment that is not activated that is
-another interpreter, which has neither numpy nor pktable.
+Spark looks for workers and data sources with the first python3 on PATH. Where an environment is not activated, this is
+another interpreter, without numpy and pktable.
 
 Clauses: WH-17.
 """
