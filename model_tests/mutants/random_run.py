@@ -129,6 +129,7 @@ AREAS: Final = (
     Area("hudi", ("reference/pktable_hudi",), _HUDI),
     Area("format of Hudi", ("reference/pktable_hudi/format",), _HUDI),
     Area("data source", ("reference/pktable/spark_source",), _tests_in("source")),
+    Area("queries by name", ("reference/pktable/sql",), _tests_in("warehouse")),
     Area("oracle", ("spec/pktable_spec/model",), _ORACLE, backends=("model", "local"), records=False),
 )
 

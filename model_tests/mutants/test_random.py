@@ -127,7 +127,9 @@ def test_each_module_that_tests_without_spark_execute_is_of_one_area() -> None:
     assert len(files) == len(set(files))
     modules = {path.relative_to(ROOT).as_posix() for path in (ROOT / "reference").rglob("pktable*/**/*.py")}
     left = {"/".join(path.split("/")[1:3]) for path in modules - set(files)} - {"pktable/__main__.py"}
-    assert left == {"pktable/cli", "pktable/replay", "pktable/run", "pktable_hudi/spark"}
+    assert left == {
+        *("pktable/cli", "pktable/replay", "pktable/run", "pktable/spark_sql", "pktable_hudi/spark")
+    }
     assert {path for path in modules - set(files) if path.startswith("reference/pktable/run/")} == {
         path for path in modules if path.startswith("reference/pktable/run/spark/")
     }
@@ -305,7 +307,12 @@ def test_a_change_of_a_line_is_judged_by_the_parts_that_execute_it(tmp_path: Pat
     lines = (ROOT / module).read_text("utf-8").splitlines()
     header = next(at for at, line in enumerate(lines, 1) if line.startswith("def bucket_of"))
     assert parts_that_execute(clean.executed, module, range(header, header + 1)) is None
-    inside = [one for one in mutations(module, "\n".join(lines)) if one.line > header]
+    following = [
+        at for at, line in enumerate(lines, 1) if at > header and line.startswith(("def ", "class ", "@"))
+    ]
+    inside = [
+        one for one in mutations(module, "\n".join(lines)) if header < one.line < min(following, default=999)
+    ]
     parts = [parts_that_execute(clean.executed, module, one.lines) for one in inside]
     assert any(parts)
     assert all(part is not None and all("test_buckets.py::" in test for test in part) for part in parts)

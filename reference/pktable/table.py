@@ -150,8 +150,8 @@ class Table(TableReads, TableUpkeep):
           depends on them. Writes stay refused.
         * ``branch``: a branch of the table, by default the main one. All that is read and written is of the branch.
 
-        Raises NotATableError, CorruptFileError, and InvalidRequestError for an unsupported kind of table, an option that
-        the store does not have, or a branch that is not there.
+        Raises NotATableError, CorruptFileError, and InvalidRequestError for an unsupported kind of table, an option
+        that the store does not have, or a branch that is not there.
         Clauses: BRN-1, BRN-3, META-1, SAFE-1 to SAFE-5, TBL-21, TBL-35.
         """
         ignored = ignored_options(ignore_options)

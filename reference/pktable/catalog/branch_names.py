@@ -100,7 +100,7 @@ def branches_there(store: FileIO, paths: TablePaths) -> list[str]:
 
 
 def no_such_branch(store: FileIO, paths: TablePaths) -> InvalidRequestError:
-    """Return the error that there is no branch of ``paths``; it lists the others, or says that this one is half there."""
+    """Return the error that there is no branch of ``paths``; it lists others, or says that this one is half there."""
     if store.exists(paths.claim):
         return InvalidRequestError(
             f"branch {paths.branch!r} of {paths.root}: half made or half removed; if no process is at it, "
