@@ -41,7 +41,7 @@ def test_a_read_more_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
         return latest(log)
 
     monkeypatch.setattr(SnapshotLog, "latest", twice)
-    asked, then = "read LATEST snapshot-2, look for snapshot-3: none, list fence", ", write data-2"
+    asked, then = "look for snapshot-3: none, read snapshot-2, list fence", ", write data-2"
     _expect("writes", rf"-.* {re.escape(asked + then)}\n\+.* 2 x \({re.escape(asked)}\){then}\n")
 
 
