@@ -191,8 +191,8 @@ def test_the_greatest_integer_of_java_is_one(tmp_path: Path) -> None:
 
 
 @covers("TBL-3")
-def test_a_table_that_gives_no_number_of_buckets_is_not_ours_to_write(tmp_path: Path) -> None:
-    """Paimon takes such a table to have a growing number of buckets, so `Table.create` always gives one."""
+def test_a_table_that_gives_no_number_of_buckets_has_dynamic_ones(tmp_path: Path) -> None:
+    """So it is in Paimon, and `Table.create` always gives a number."""
     table = Table.create(tmp_path, "k INT, v INT", primary_key=["k"])
     assert table.schema.options == {"bucket": "1"}
     table.upsert(pa.table({"k": [1], "v": [1]}))
@@ -201,7 +201,7 @@ def test_a_table_that_gives_no_number_of_buckets_is_not_ours_to_write(tmp_path: 
     schema.write_bytes(encode_schema(without))
     other = Table.open(tmp_path)
     assert other.to_arrow(where="k = 1").num_rows == 1
-    with pytest.raises(UnsupportedOptionError, match="bucket"):
+    with pytest.raises(InvalidRequestError, match=r"bucket is -1, but .* under 1 buckets; restore the option"):
         other.upsert(pa.table({"k": [2], "v": [2]}))
 
 

@@ -308,8 +308,9 @@ class Stager:
             partition, bucket = append.place.id
             totals = state.totals.get(partition, frozenset())
             if bucket >= 0 and wanted != POSTPONE_BUCKET and totals - {wanted}:
+                remedy = "rescale() writes them again, or restore" if wanted > 0 else "restore"
                 raise InvalidRequestError(
                     f"{append.place.directory}: option bucket is {wanted}, but live files of the partition were "
-                    f"written under {', '.join(map(str, sorted(totals)))} buckets; rescale() writes them again, or "
-                    "restore the option"
+                    f"written under {', '.join(map(str, sorted(totals)))} buckets; "
+                    f"{remedy} the option"
                 )
