@@ -11,6 +11,7 @@ import argparse
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -90,8 +91,8 @@ def by_duckdb(table: Table) -> list[tuple[str, float, float]]:
         (
             f"DuckDB: {name}",
             *in_turns(
-                lambda query=query: connection.sql(query.format("ours")).fetchall(),
-                lambda query=query: connection.sql(query.format(own)).fetchall(),
+                partial(_asked, connection, query.format("ours")),
+                partial(_asked, connection, query.format(own)),
             ),
         )
         for name, query in SQL.items()
@@ -104,10 +105,18 @@ def by_polars(table: Table) -> list[tuple[str, float, float]]:
     return [
         (
             f"polars: {name}",
-            *in_turns(lambda query=query: query(ours).collect(), lambda query=query: query(own).collect()),
+            *in_turns(partial(_collected, query, ours), partial(_collected, query, own)),
         )
         for name, query in LAZY.items()
     ]
+
+
+def _asked(connection: Any, query: str) -> object:
+    return connection.sql(query).fetchall()
+
+
+def _collected(query: Callable[[pl.LazyFrame], pl.LazyFrame], rows: pl.LazyFrame) -> object:
+    return query(rows).collect()
 
 
 def in_turns(first: Callable[[], object], second: Callable[[], object]) -> tuple[float, float]:
