@@ -701,6 +701,24 @@ def test_a_branch_that_is_removed_while_it_is_made_is_not_there(tmp_path: Path) 
     expect_sound(tmp_path / "t")
 
 
+@covers("BRN-7")
+def test_a_branch_from_a_tag_whose_changes_have_expired_lets_the_table_expire(tmp_path: Path) -> None:
+    options = {"changelog-producer": "input", "deletion-vectors.enabled": "true"}
+    table = Table.create(tmp_path / "t", "id INT, v INT", primary_key="id", options=options)
+    for number in range(4):
+        table.upsert([{"id": number, "v": number}])
+    table.create_tag("x", snapshot=2)
+    table.expire_snapshots(retain_last=1)
+    table.create_branch("b", tag="x")
+    table.upsert([{"id": 9, "v": 9}])
+    assert table.expire_snapshots(retain_last=1)
+    branch = table.branch("b")
+    branch.upsert([{"id": 5, "v": 5}])
+    branch.expire_snapshots(retain_last=1)
+    assert branch.to_arrow()["id"].to_pylist() == [0, 5]
+    assert table.count() == 5
+
+
 @covers("BRN-9")
 def test_a_write_to_a_branch_that_was_removed_is_refused(table: Table) -> None:
     table.create_branch("b")

@@ -201,7 +201,9 @@ def test_a_table_that_gives_no_number_of_buckets_has_dynamic_ones(tmp_path: Path
     schema.write_bytes(encode_schema(without))
     other = Table.open(tmp_path)
     assert other.to_arrow(where="k = 1").num_rows == 1
-    with pytest.raises(InvalidRequestError, match=r"bucket is -1, but .* under 1 buckets; restore the option"):
+    with pytest.raises(
+        InvalidRequestError, match=r"bucket is -1, but .* under 1 buckets; restore the option"
+    ):
         other.upsert(pa.table({"k": [2], "v": [2]}))
 
 

@@ -320,8 +320,10 @@ class Expiry:
     def _changelog_files(self, snapshot: Snapshot, *, ended: bool = False) -> Iterator[str]:
         """Yield the paths of the files that reading the changes of ``snapshot`` needs.
 
-        ``ended``: whether it is a copy, which may be removed at any time. Clauses: CHG-1, CHG-14, CHG-17.
+        ``ended``: whether it is a copy, which may be removed at any time. So is what a branch begins with, if a tag
+        kept it: a tag keeps rows, not changes. Clauses: BRN-7, CHG-1, CHG-14, CHG-17.
         """
+        ended = ended or self._context.paths.branch is not None
         name, _ = changes_list(self._context.options, snapshot)
         if name is None:
             return
