@@ -7,6 +7,7 @@ import json
 import os
 import pickle
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -699,6 +700,40 @@ def test_a_branch_that_is_removed_while_it_is_made_is_not_there(tmp_path: Path) 
         maker.create_branch("b")
     assert table.branches() == {}
     expect_sound(tmp_path / "t")
+
+
+class SlowDeletes(LocalFileIO):
+    """Takes several requests at once, and is slow to delete snapshots. ``deleted``: the names of files, in order."""
+
+    requests_at_once = 4
+
+    def __init__(self) -> None:
+        self.deleted: list[str] = []
+
+    def delete(self, path: str) -> None:
+        if "/snapshot/" in path:
+            time.sleep(0.05)
+        super().delete(path)
+        self.deleted.append(path.rpartition("/")[2])
+
+
+@covers("BRN-9")
+def test_a_snapshot_that_is_taken_back_goes_before_what_it_names(tmp_path: Path) -> None:
+    store = SlowDeletes()
+    table = Table.create(str(tmp_path / "t"), "id INT, v INT", primary_key="id", store=store)
+    table.upsert([{"id": 1, "v": 1}])
+    table.create_branch("b")
+    branch = table.branch("b")
+    branch.upsert([{"id": 2, "v": 2}])
+    context, snapshot = branch.catalog.context, branch.snapshots()[-1]
+    writer = branch.catalog.manifests.writer()
+    writer.paths = [context.paths.manifest(snapshot.base_manifest_list), context.paths.manifest("x")]
+    store.delete(context.paths.schema(0))
+    store.deleted.clear()
+    with pytest.raises(InvalidRequestError):
+        branch.catalog.committer.expect_branch(snapshot, writer)
+    assert store.deleted[0] == f"snapshot-{snapshot.id}"
+    assert len(store.deleted) == 3
 
 
 @covers("BRN-7")

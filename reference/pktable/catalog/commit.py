@@ -212,7 +212,8 @@ class Committer:
         store, paths = self._context.store, self._context.paths
         with contextlib.suppress(OSError):  # the commit has happened
             if paths.branch is not None and not store.exists(paths.schema(0)):
-                remove_quietly(store, [paths.snapshot(snapshot.id), *writer.paths])
+                remove_quietly(store, [paths.snapshot(snapshot.id)])  # before what it names
+                remove_quietly(store, writer.paths)
                 raise no_such_branch(store, paths)
 
     def is_base_of(self, before: TableState, after: TableState, following: Snapshot) -> bool | None:

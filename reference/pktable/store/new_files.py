@@ -58,7 +58,10 @@ def put_once(store: FileIO, path: str, data: bytes) -> bool:
 
 
 def remove_quietly(store: FileIO, paths: Iterable[str]) -> None:
-    """Delete files that nothing refers to. A file that cannot be deleted stays as an orphan and harms no read."""
+    """Delete files that nothing refers to. A file that cannot be deleted stays as an orphan and harms no read.
+
+    They are deleted in no order where the store takes several requests at once.
+    """
 
     def remove(path: str) -> None:
         with contextlib.suppress(OSError, PkTableError):
