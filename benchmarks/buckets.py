@@ -123,7 +123,7 @@ def report(
     yield f"`{command}`. {hardware(about)}; Python {about['python']}, numpy {about['numpy']},"
     yield f"pyarrow {about['pyarrow']}; load average {about['load_before']}; times by {clock} clock."
     yield f"A table of 4 columns and {KEYS:,} keys in {BUCKETS} buckets, upserted with {BATCH:,} rows at a time,"
-    yield f"{BATCHES} times by turns. The ratio is the median of those of each batch."
+    yield f"{BATCHES} times by turns. Each batch has a ratio, and the table shows their median."
     yield ""
     yield "| upserts | fixed, s | dynamic, s | ratio |"
     yield "| --- | ---: | ---: | ---: |"

@@ -1,7 +1,7 @@
 """``python -m benchmarks.requests``: the requests that each operation makes on an object store, and how they wait.
 
-The store is moto's S3 server in this process, with a delay before each answer. *In a row* is the longest chain of
-requests of which each began after the one before it had ended: what an operation waits for, whatever the delay is.
+The store is moto's S3 server in this process, with a delay before each answer. *In a row* is the length of
+the longest chain of requests. In a chain each request begins after the one before it has ended.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,6 +25,8 @@ from pktable.predicate.from_arrow import Node, names_in, necessary, parts_of
 if TYPE_CHECKING:
     from pktable.scan import Scan
 
+UNKNOWN: Final = Node("call")
+"""A call of something unknown."""
 Columns = Sequence[str] | Mapping[str, pc.Expression] | None
 
 
@@ -63,11 +65,12 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]
         threads and memory, change nothing. Raises InvalidRequestError for a column that there is not.
         """
         names = self.schema.names
-        wanted = [*_read_by(columns, names), *(_read_by({"": filter}, names) if filter is not None else ())]
+        asked = None if filter is None else _parts(filter)
+        wanted = _read_by(columns, names) | (set() if asked is None else _names_of([asked], names))
         inner = replace(
             self._scan, columns=tuple(name for name in names if name in wanted) or tuple(names[:1])
         )
-        if filter is not None and (text := self._condition(filter)):
+        if asked is not None and (text := self._condition(asked)):
             inner = replace(inner, where=f"({inner.where}) AND {text}" if inner.where else text)
         sizes = {} if batch_size is None else {"batch_size": batch_size}
         reader = inner.to_batches()
@@ -78,12 +81,12 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]
         """Return the number of rows, from metadata alone where nothing is merged or filtered."""
         return self._scan.count() if filter is None else int(self.scanner([], filter).count_rows())
 
-    def _condition(self, filter: pc.Expression) -> str | None:
-        """Return what ``filter`` asks for as a condition of a scan, None if that cannot be said."""
+    def _condition(self, asked: Node) -> str | None:
+        """Return what a filter asks for as a condition of a scan, None if that cannot be said."""
         if self._scan.limit is not None:  # of all rows, not of those of the filter
             return None
         try:
-            text = necessary(_parts(filter))
+            text = necessary(asked)
             if text is not None:
                 parse(text, self._scan.catalog.context.schema.fields)
         except InvalidRequestError:  # a literal of another type than the column
@@ -97,11 +100,11 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]
 
 
 def _parts(expression: pc.Expression) -> Node:
-    """Return the tree of an expression; one that cannot be looked into is a call of something unknown."""
+    """Return the tree of an expression, `UNKNOWN` for one that cannot be looked into."""
     try:
         return parts_of(expression)
     except (ValueError, pa.ArrowException):
-        return Node("call")
+        return UNKNOWN
 
 
 def _read_by(columns: Columns, names: Sequence[str]) -> set[str]:
@@ -115,9 +118,9 @@ def _read_by(columns: Columns, names: Sequence[str]) -> set[str]:
                 f"columns: expected some of {', '.join(names)}, found {', '.join(unknown)}"
             )
         return set(columns)
-    found = [_parts(expression) for expression in columns.values()]
-    return {name for one in found for name in names_in(one)} if all(map(_is_known, found)) else set(names)
+    return _names_of([_parts(expression) for expression in columns.values()], names)
 
 
-def _is_known(node: Node) -> bool:
-    return node != Node("call")
+def _names_of(trees: Sequence[Node], names: Sequence[str]) -> set[str]:
+    """Return the names of the columns that expressions read, all of ``names`` if one is unknown."""
+    return set(names) if UNKNOWN in trees else {name for tree in trees for name in names_in(tree)}

@@ -22,6 +22,7 @@ import pyarrow as pa
 from pktable_spec.errors import CorruptFileError
 from pktable_spec.vocabulary import HASH
 
+from pktable.bucket.index import write_index_file
 from pktable.context import TableContext
 from pktable.format.bucket_hash import hash_rows
 from pktable.format.hash_index import Hashes, decode_hashes, encode_hashes
@@ -130,18 +131,7 @@ def write_hashes(
     context: TableContext, place: BucketPath, hashes: Hashes, new: NewFiles
 ) -> IndexManifestEntry:
     """Write the hash index file of a bucket and return its entry. Clauses: BKT-2."""
-    data, path = encode_hashes(hashes), new.index_path(context.index_directory(place))
-    context.store.write(path, data)
-    return IndexManifestEntry(
-        kind=0,
-        partition=place.partition,
-        bucket=place.bucket,
-        index_type=HASH,
-        file_name=path.rpartition("/")[2],
-        file_size=len(data),
-        row_count=len(hashes),
-        ranges=None,
-    )
+    return write_index_file(context, place, encode_hashes(hashes), HASH, len(hashes), new)
 
 
 def hashes_of_rows(context: TableContext, rows: pa.Table, names: Sequence[str]) -> Hashes:

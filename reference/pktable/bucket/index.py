@@ -1,4 +1,4 @@
-"""Write the deletion vectors of a bucket.
+"""Write the index files of a bucket: its deletion vectors, and any other type.
 
 Clauses: DV-16, DVF-1, META-50.
 """
@@ -6,6 +6,7 @@ Clauses: DV-16, DVF-1, META-50.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from pktable_spec.vocabulary import DELETION_VECTORS
 
@@ -22,15 +23,23 @@ def write_index(
 ) -> IndexManifestEntry:
     """Write a DV index file with ``vectors``, by data file, and return its entry. Clauses: DV-16, DVF-1."""
     data, ranges = encode_index(vectors)
+    entry = write_index_file(context, place, data, DELETION_VECTORS, len(ranges), new)
+    return replace(entry, ranges=ranges)
+
+
+def write_index_file(
+    context: TableContext, place: BucketPath, data: bytes, kind: str, row_count: int, new: NewFiles
+) -> IndexManifestEntry:
+    """Write an index file of a bucket, of the type ``kind``, and return its entry, without ranges. Clauses: META-50."""
     path = new.index_path(context.index_directory(place))
     context.store.write(path, data)
     return IndexManifestEntry(
         kind=0,
         partition=place.partition,
         bucket=place.bucket,
-        index_type=DELETION_VECTORS,
+        index_type=kind,
         file_name=path.rpartition("/")[2],
         file_size=len(data),
-        row_count=len(ranges),
-        ranges=ranges,
+        row_count=row_count,
+        ranges=None,
     )

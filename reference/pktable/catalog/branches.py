@@ -35,7 +35,7 @@ from pktable.catalog.catalog import Catalog
 from pktable.catalog.schemas import load_schemas
 from pktable.format.metadata.snapshot import OF_TAGS, Snapshot, decode_snapshot, with_fence
 from pktable.format.paths import MAIN_BRANCH, SCHEMA, TablePaths
-from pktable.store.file_io import FileIO, remove_directory
+from pktable.store.file_io import FileIO, remove_empty_directory
 from pktable.store.new_files import put_once, remove_quietly
 
 FALLBACKS: Final = ("scan.fallback-branch", "scan.primary-branch")
@@ -208,9 +208,9 @@ def remove_branch(store: FileIO, paths: TablePaths) -> None:
     put_once(store, paths.claim, str(uuid.uuid4()).encode())
     _empty(store, paths)
     for directory in _directories(paths):
-        remove_directory(store, directory)
+        remove_empty_directory(store, directory)
     store.delete(paths.claim)
-    remove_directory(store, paths.branch_root)
+    remove_empty_directory(store, paths.branch_root)
 
 
 def _empty(store: FileIO, paths: TablePaths) -> None:

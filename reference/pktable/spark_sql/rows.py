@@ -138,12 +138,10 @@ def aligned(
 def update(queries: Queries, words: Words) -> DataFrame | None:
     """Carry out an UPDATE; None if its table is none of ours. Clauses: WH-8, WH-12."""
     words.expect("UPDATE")
-    name = words.name()
-    found = queries.names.find(name.parts)
-    if found is None:
+    named = _named(queries, words, but="SET")
+    if named is None:
         return None
-    alias = words.alias(but=("SET",)) or name.parts[-1]
-    table = _target(queries, found)
+    table, alias = named
     words.expect("SET")
     given = _assignments(words, table.schema, (alias,), "WHERE")
     where = words.rest() if words.take("WHERE") else None
@@ -161,12 +159,10 @@ def update(queries: Queries, words: Words) -> DataFrame | None:
 def delete(queries: Queries, words: Words) -> DataFrame | None:
     """Carry out a DELETE; None if its table is none of ours. Clauses: WH-8, WH-12."""
     words.expect("DELETE", "FROM")
-    name = words.name()
-    found = queries.names.find(name.parts)
-    if found is None:
+    named = _named(queries, words, but="WHERE")
+    if named is None:
         return None
-    alias = words.alias(but=("WHERE",)) or name.parts[-1]
-    table = _target(queries, found)
+    table, alias = named
     if not words.take("WHERE"):
         words.expect_end()
         return _truncated(queries, table)
@@ -210,12 +206,10 @@ def merge(queries: Queries, words: Words) -> DataFrame | None:
         words.expect("SCHEMA", "EVOLUTION")
         raise InvalidRequestError("MERGE WITH SCHEMA EVOLUTION: not supported; ALTER the table before")
     words.expect("INTO")
-    name = words.name()
-    found = queries.names.find(name.parts)
-    if found is None:
+    named = _named(queries, words, but="USING")
+    if named is None:
         return None
-    alias = words.alias(but=("USING",)) or name.parts[-1]
-    table = _target(queries, found)
+    table, alias = named
     words.expect("USING")
     source_name: Name | None = None
     begin = words.at
@@ -336,6 +330,16 @@ def column_of(schema: TableSchema, name: str, *aliases: str) -> str:
         why = "it may be several" if same else f"columns are {', '.join(schema.value_names)}"
         raise InvalidRequestError(f"column {plain} is not in the table; {why}")
     return same[0]
+
+
+def _named(queries: Queries, words: Words, *, but: str) -> tuple[Table, str] | None:
+    """Return the table that follows, and its alias or name; None if it is none of ours. ``but``: the word after it."""
+    name = words.name()
+    found = queries.names.find(name.parts)
+    if found is None:
+        return None
+    alias = words.alias(but=(but,)) or name.parts[-1]
+    return _target(queries, found), alias
 
 
 def _target(queries: Queries, found: Found) -> Table:

@@ -62,10 +62,10 @@ def abort(sink: Any) -> None:
     getattr(sink, "abort", sink.close)()
 
 
-def remove_directory(store: FileIO, directory: str) -> None:
+def remove_empty_directory(store: FileIO, directory: str) -> None:
     """Remove a directory that has become empty, if the store has directories and can. Otherwise it stays."""
     with contextlib.suppress(OSError):
-        getattr(store, "remove_directory", lambda _: None)(directory)
+        getattr(store, "remove_empty_directory", lambda _: None)(directory)
 
 
 def puts_may_be_late(store: FileIO) -> bool:
@@ -153,7 +153,7 @@ class LocalFileIO:
         except FileNotFoundError:
             return
 
-    def remove_directory(self, directory: str) -> None:
+    def remove_empty_directory(self, directory: str) -> None:
         os.rmdir(directory)
 
 
@@ -231,7 +231,7 @@ class ArrowFileIO:
         if self.exists(path):
             self._fs.delete_dir(path)
 
-    def remove_directory(self, directory: str) -> None:
+    def remove_empty_directory(self, directory: str) -> None:
         if not self.list_names(directory):
             self._fs.delete_dir(directory)
 

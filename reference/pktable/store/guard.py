@@ -32,7 +32,7 @@ from pktable_spec.errors import CorruptFileError, InvalidRequestError, OutsideTa
 from pktable.format.bounds import MOST_JSON_BYTES, MOST_METADATA_BYTES
 from pktable.format.paths import JSON_DIRECTORIES
 from pktable.store.file_info import FileInfo
-from pktable.store.file_io import FileIO, LocalFileIO, abort, locate, puts_may_be_late, remove_directory
+from pktable.store.file_io import FileIO, LocalFileIO, abort, locate, puts_may_be_late, remove_empty_directory
 from pktable.store.together import at_once
 
 ExternalRoots = str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | None
@@ -143,9 +143,9 @@ class GuardedStore:
         with named_failures("delete", path):
             self._inner.delete(path)
 
-    def remove_directory(self, directory: str) -> None:
+    def remove_empty_directory(self, directory: str) -> None:
         self._admitted(directory.rpartition("/")[0])
-        remove_directory(self._inner, directory)
+        remove_empty_directory(self._inner, directory)
 
     # Files elsewhere
 
