@@ -13,7 +13,7 @@ import pytest
 from pktable import Table
 from pktable.cli import app as frame
 from pktable.cli import run
-from pktable.cli.progress import SECONDS_BETWEEN_LINES, Reporter, be_quiet
+from pktable.cli.progress import SECONDS_BETWEEN_LINES, Reporter, be_quiet, note
 from pktable_spec.covers import covers
 from pktable_spec.errors import InvalidRequestError
 
@@ -211,6 +211,8 @@ def test_rows_that_a_default_read_leaves_out_are_reported(
         assert output(capsys, command, path, "--fresh")[1] == ""
         assert output(capsys, command, path, "--quiet")[1] == ""
         assert output(capsys, "--quiet", command, path)[1] == ""
+        note("what else the process does")
+        assert capsys.readouterr().err == "pktable: what else the process does\n"
     table.create_tag("first", snapshot=1)
     assert output(capsys, "read", path, "--tag", "first")[1] == one
     assert output(capsys, "read", path, "--timestamp", "2999-01-01")[1] == three

@@ -31,7 +31,6 @@ def run(arguments: Sequence[str], *, own_process: bool = False) -> int:
 
     ``own_process``: nothing but the command runs in this process.
     """
-    progress.be_quiet(False)
     try:
         known = {OWN_PROCESS: True} if own_process else {}
         code = app(args=list(arguments), prog_name="pktable", standalone_mode=False, obj=known)
@@ -63,6 +62,8 @@ def run(arguments: Sequence[str], *, own_process: bool = False) -> int:
         return _complain(
             f"internal error ({type(bug).__name__}, PKTABLE_TRACEBACK=1 shows where): {bug}", FAILED
         )
+    finally:
+        progress.be_quiet(False)  # whatever else this process does is not to be silent
 
 
 def _ended(ending: BrokenPipeError | SystemExit) -> int:
