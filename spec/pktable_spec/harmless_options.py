@@ -55,13 +55,12 @@ HARMLESS_NAMES: Final = {
         write.sequence-number-init-mode write.use-v2-write
     """,
     "The upkeep of snapshots, tags, partitions, consumers and old rows.": """
-        compaction.skip-expired-partitions consumer.changelog-only consumer.expiration-time
-        consumer.ignore-progress consumer.mode end-input.check-partition-expire partition.expiration-batch-size
+        compaction.skip-expired-partitions consumer.changelog-only consumer.ignore-progress consumer.mode
+        end-input.check-partition-expire partition.expiration-batch-size
         partition.expiration-check-interval partition.expiration-max-num partition.expiration-strategy
         partition.timestamp-formatter partition.timestamp-pattern record-level.time-field
         scan.plan-auto-tag-for-read.time-retained sink.savepoint.auto-tag snapshot.clean-empty-directories
-        snapshot.expire.clean-empty-directories snapshot.expire.execution-mode snapshot.expire.limit
-        snapshot.ignore-empty-commit snapshot.num-retained.min snapshot.time-retained
+        snapshot.expire.clean-empty-directories snapshot.expire.execution-mode snapshot.ignore-empty-commit
         snapshot.watermark-idle-timeout tag.automatic-completion tag.batch.customized-name tag.callback.*.param
         tag.callbacks tag.create-success-file tag.creation-delay tag.creation-period tag.creation-period-duration
         tag.default-time-retained tag.num-retained-max tag.period-formatter tag.time-expire-enabled

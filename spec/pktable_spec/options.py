@@ -61,7 +61,7 @@ POSTPONE_BUCKET: Final = -2
 class TableOptions:
     """The implemented options of one table. Sizes in bytes, ratios in percent; defaults are those of `OPTIONS`.
 
-    ``changelog_retained_millis``: None, as its two neighbours, if the option is absent.
+    ``changelog_retained_*``, ``snapshot_retained_*``, ``consumer_expiration_millis``: None if the option is absent.
     ``changelog_stats``: None if the option is absent.
     ``most_buckets``: None for no limit. ``initial_buckets``, ``assigner_parallelism``: None if the option is absent.
     ``delete_ratio_threshold``: a share of rows, None if the option is absent.
@@ -105,6 +105,11 @@ class TableOptions:
     changelog_retained_max: int | None
     changelog_retained_min: int | None
     changelog_retained_millis: int | None
+    snapshot_retained_min: int | None
+    snapshot_retained_max: int | None
+    snapshot_retained_millis: int | None
+    snapshots_expired_at_once: int
+    consumer_expiration_millis: int | None
     delete_ratio_threshold: Fraction | None
     full_compaction_delta_commits: int | None
     index_target_bytes: int
@@ -269,11 +274,14 @@ def parse_options(options: Mapping[str, str], ignored: Collection[str] = ()) -> 
         unwritable=tuple(unwritable),
         unknown=tuple(name for name in unknown if name not in ignored),
     )
-    least, most = result.changelog_retained_min, result.changelog_retained_max
-    if least is not None and most is not None and least > most:
-        raise InvalidRequestError(
-            f"option changelog.num-retained.min={least}: expected at most changelog.num-retained.max={most}"
-        )
+    for kept, least, most in (
+        ("changelog", result.changelog_retained_min, result.changelog_retained_max),
+        ("snapshot", result.snapshot_retained_min, result.snapshot_retained_max),
+    ):
+        if least is not None and most is not None and least > most:
+            raise InvalidRequestError(
+                f"option {kept}.num-retained.min={least}: expected at most {kept}.num-retained.max={most}"
+            )
     if result.levels < 2:
         raise InvalidRequestError(f"option num-levels={result.levels}: expected at least 2")
     return result

@@ -57,6 +57,7 @@ class Catalog:
         self.states = StateLoader(self.context, self.manifests)
         self.committer = Committer(self.context, self.snapshots, self.manifests, self.states, clock)
         self.expiry = Expiry(self.context, self.snapshots, self.manifests, self.states)
+        self.committer.expire = lambda: self.expiry.after_commit(clock())
         self.rollback = Rollback(self.context, self.snapshots, self.states, self.committer, self.expiry)
         self._former: dict[tuple[int, bool], TableContext] = {}
 

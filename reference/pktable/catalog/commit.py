@@ -10,12 +10,13 @@ Each attempt does this:
 If another commit was faster, the metadata of the attempt is removed and everything is checked again: a change
 that fits the old snapshot may not fit the new one.
 
-Clauses: CMT-1 to CMT-12, CMT-14, CMT-18 to CMT-23, CMT-25, DV-14, META-11.
+Clauses: CMT-1 to CMT-12, CMT-14, CMT-18 to CMT-23, CMT-25, CMT-63, DV-14, META-11.
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -29,7 +30,7 @@ from pktable.catalog.branch_names import no_such_branch
 from pktable.catalog.changes import CatalogChange, CommitId, Conflicts
 from pktable.catalog.commit_ids import CommitIds
 from pktable.catalog.delta_commits import delta_commits_after
-from pktable.catalog.fences import BEGUN
+from pktable.catalog.fences import BEGUN, FenceTakenError
 from pktable.catalog.manifests import Manifests, ManifestWriter, MissingManifestError
 from pktable.catalog.publish import Publisher, Put, Verdict
 from pktable.catalog.row_ids import with_row_ids
@@ -46,6 +47,7 @@ from pktable.store.new_files import remove_quietly
 Result = TypeVar("Result")
 
 COMMITS: Final = RetryPolicy(races=True)
+logger = logging.getLogger("pktable")
 INTERRUPTS: Final = (KeyboardInterrupt, SystemExit)
 
 
@@ -97,6 +99,8 @@ class Committer:
         self.clock, self.policy = clock, policy
         self.publisher = Publisher(context.store, context.paths, snapshots)
         self._commit_ids = CommitIds(snapshots)
+        self.expire: Callable[[], object] = lambda: None
+        """Expires what the table asks for, after a commit."""
 
     def latest(self) -> TableState:
         """Return the state of the latest snapshot."""
@@ -144,13 +148,31 @@ class Committer:
             return Outcome(after, refused)
 
         try:
-            return retry(attempt, on=_LostRaceError, policy=self.policy)
+            outcome = retry(attempt, on=_LostRaceError, policy=self.policy)
         except _LostRaceError:
             raise CommitConflictError(
                 f"commit failed: other writers committed first in all {self.policy.attempts} attempts",
                 self.latest().id,
                 "nothing of it is visible; try again when fewer commit to the table",
             ) from None
+        if outcome.state is not None and not is_followed:
+            self._look_after(outcome.state)
+        return outcome
+
+    def _look_after(self, state: TableState) -> None:
+        """Expire what the table asks for. A failure must not look as if the commit had failed. Clauses: CMT-63."""
+        try:
+            self.expire()
+        except FenceTakenError:
+            pass  # another process expires
+        except INTERRUPTS as error:
+            raise CommittedError(state.id) from error
+        except Exception as error:
+            logger.warning(
+                "snapshot %d is committed; older snapshots did not expire, which the next commit tries again: %s",
+                state.id,
+                error,
+            )
 
     def _expect_new(self, commit_id: CommitId, state: TableState) -> None:
         """Raise AlreadyCommittedError if a retained snapshot is of this commit. Clauses: CMT-53.

@@ -5,7 +5,7 @@ not read, and a rollback is refused if a consumer has read what would go. An exp
 before one is put. So a reader that makes a consumer puts a fence afterwards, which makes the expiry look again. Then it
 looks for its snapshot.
 
-Clauses: CMT-59, CMT-60, CMT-62, META-58.
+Clauses: CMT-59, CMT-60, CMT-62, CMT-64, META-58.
 """
 
 from __future__ import annotations
@@ -52,9 +52,18 @@ class Consumers:
             raise CorruptFileError("nextSnapshot", at=path, expected="the id of a snapshot", found=number)
         return number
 
-    def first_needed(self) -> int | None:
-        """Return the least id that a consumer reads next, None without consumers. Raises CorruptFileError."""
-        return min(self.all().values(), default=None)
+    def first_needed(self, since: int | None = None) -> int | None:
+        """Return the least id that a consumer reads next, None without consumers. Raises CorruptFileError.
+
+        ``since``: milliseconds since the epoch; a consumer that was last written before it needs nothing.
+        Clauses: CMT-59, CMT-64.
+        """
+        found = self.all()
+        if since is not None and found:
+            for file in self._store.list_files(self._paths.consumers):  # a second look shows the newer time
+                if file.modified_millis < since:
+                    found.pop(file.name.removeprefix(CONSUMER), None)
+        return min(found.values(), default=None)
 
     def next_of(self, name: str) -> int | None:
         """Return what one consumer reads next, None if it is not there or damaged."""

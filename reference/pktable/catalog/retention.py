@@ -31,7 +31,7 @@ A snapshot that expires takes its changelog files with it, unless a copy of it i
 tag does not keep them: it keeps rows, not changes.
 
 Clauses: BRN-7, BRN-8, CHG-14, CHG-17, CHG-22, CHG-23, CMT-16, CMT-17, CMT-26 to CMT-32, CMT-34, CMT-35, CMT-40,
-CMT-44, CMT-52, CMT-59, CMT-61, CMT-62.
+CMT-44, CMT-52, CMT-59, CMT-61 to CMT-64.
 """
 
 from __future__ import annotations
@@ -57,6 +57,7 @@ from pktable.catalog.kept_changelogs import (
     keeps_changelogs,
 )
 from pktable.catalog.manifests import Manifests, MissingManifestError
+from pktable.catalog.retained import Retained
 from pktable.catalog.schemas import load_schemas
 from pktable.catalog.snapshots import SnapshotLog
 from pktable.catalog.state import StateLoader
@@ -95,18 +96,32 @@ class Expiry:
         """
         if not isinstance(retain_last, int) or retain_last < 1:
             raise InvalidRequestError(f"retain_last: expected 1 or more, found {retain_last!r}")
+        retained = Retained(retain_last, older_than)
         if dry_run:
-            fence, unread = self._snapshots.fences.newest(), self.consumers.first_needed()
-            return [one.id for one in self._old(fence, retain_last, older_than, unread)]
-        return retry(
-            lambda: self._expire(retain_last, older_than, now_millis), on=FenceTakenError, policy=FENCES
-        )
+            fence, unread = self._snapshots.fences.newest(), self._first_unread(now_millis)
+            return [one.id for one in self._old(fence, retained, unread)]
+        return retry(lambda: self._expire(retained, now_millis), on=FenceTakenError, policy=FENCES)
 
-    def _expire(self, retain_last: int, older_than: int | None, now_millis: int) -> list[int]:
+    def after_commit(self, now_millis: int) -> list[int]:
+        """Expire what the options of the table say, if they say anything; return the ids of those expired.
+
+        Raises CorruptFileError, FenceTakenError if others expire at the same time. Clauses: CMT-63.
+        """
+        retained = Retained.asked_for(self._context.options, now_millis)
+        if retained is None or not self._old(self._snapshots.fences.recent(), retained, unread=None):
+            return []
+        return self._expire(retained, now_millis)
+
+    def _first_unread(self, now_millis: int) -> int | None:
+        """Return the least id that a consumer reads next, None without consumers. Clauses: CMT-59, CMT-64."""
+        expiration = self._context.options.consumer_expiration_millis
+        return self.consumers.first_needed(None if expiration is None else now_millis - expiration)
+
+    def _expire(self, retained: Retained, now_millis: int) -> list[int]:
         """Expire and return the ids. Raises FenceTakenError if another fence came between."""
         fence = self._snapshots.fences.newest()
-        unread = self.consumers.first_needed()
-        old = self._old(fence, retain_last, older_than, unread)
+        unread = self._first_unread(now_millis)
+        old = self._old(fence, retained, unread)
         left = [one for one in self._snapshots.listed() if one <= fence.expired]
         copies = self._changelogs.of_expired()
         latest = max(self._snapshots.ids(), default=0)  # which may be rolled back by now
@@ -137,19 +152,18 @@ class Expiry:
         self._remove(candidates)
         return [snapshot.id for snapshot in old]
 
-    def _old(
-        self, fence: Fence, retain_last: int, older_than: int | None, unread: int | None
-    ) -> list[Snapshot]:
+    def _old(self, fence: Fence, retained: Retained, unread: int | None) -> list[Snapshot]:
         """Return the snapshots to expire, oldest first. Raises FenceTakenError if one was removed concurrently.
 
         ``unread``: the first that a consumer has not read.
         """
         old: list[Snapshot] = []
-        ids = self._snapshots.ids()[:-retain_last]
-        for found, snapshot in zip(ids, ahead(self._context.store, self._snapshots.file, ids), strict=True):
+        candidates = list(retained.candidates(self._snapshots.ids()))
+        files = ahead(self._context.store, self._snapshots.file, [one for one, _ in candidates])
+        for (found, ages), snapshot in zip(candidates, files, strict=True):
             if snapshot is None or found <= fence.expired:
                 raise FenceTakenError  # another expiry was faster
-            young = older_than is not None and snapshot.time_millis >= older_than
+            young = ages and retained.since is not None and snapshot.time_millis >= retained.since
             if young or (unread is not None and found >= unread):
                 break
             old.append(snapshot)
@@ -168,12 +182,13 @@ class Expiry:
         """Keep ``next_snapshot`` and what follows it for a consumer.
 
         Raises InvalidRequestError, and SnapshotNotFoundError if its changes cannot be read and it is not the next one.
-        Clauses: CMT-59, CMT-62.
+        Clauses: CMT-59, CMT-62, CMT-64.
         """
         self._expect_changes_of(next_snapshot)
         before = self.consumers.next_of(name)
         self.consumers.put(name, next_snapshot)
-        if before is not None and before <= next_snapshot:
+        may_be_stale = self._context.options.consumer_expiration_millis is not None
+        if before is not None and before <= next_snapshot and not may_be_stale:
             return  # it has been kept
         try:
             self._snapshots.fences.put_no_end()  # an expiry that has looked at the consumers before looks again
