@@ -14,7 +14,14 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pktable import CommitConflictError, CorruptFileError, InvalidRequestError, NotATableError, Table
+from pktable import (
+    CommitConflictError,
+    CorruptFileError,
+    InvalidRequestError,
+    NotATableError,
+    SnapshotNotFoundError,
+    Table,
+)
 from pktable.store.file_io import LocalFileIO
 from pktable_spec.covers import covers
 
@@ -752,6 +759,33 @@ def test_a_branch_from_a_tag_whose_changes_have_expired_lets_the_table_expire(tm
     branch.expire_snapshots(retain_last=1)
     assert branch.to_arrow()["id"].to_pylist() == [0, 5]
     assert table.count() == 5
+
+
+@covers("CHG-37")
+def test_a_branch_is_sound_without_the_changes_of_the_snapshot_that_it_begins_with(tmp_path: Path) -> None:
+    options = {"changelog-producer": "input", "deletion-vectors.enabled": "true"}
+    table = Table.create(tmp_path / "t", "id INT, v INT", primary_key="id", options=options)
+    table.upsert([{"id": 1, "v": 1}])
+    table.create_tag("x", snapshot=1)
+    table.create_branch("whole", tag="x")
+    table.upsert([{"id": 2, "v": 2}])
+    whole = table.branch("whole")
+    assert whole.changes(0).to_arrow().num_rows == 1
+    table.expire_snapshots(retain_last=1)
+    assert (whole.changes(0).to_arrow().num_rows, whole.check().findings) == (1, [])
+    table.delete_branch("whole")
+    table.remove_orphans(older_than=1 << 50)
+    table.create_branch("b", tag="x")
+    branch = table.branch("b")
+    branch.upsert([{"id": 5, "v": 5}])
+    assert branch.check().findings == []
+    assert branch.remove_orphans(older_than=1 << 50) == []
+    assert branch.changes(1).to_arrow()["id"].to_pylist() == [5]
+    with pytest.raises(SnapshotNotFoundError, match="changelog of snapshot 1, with which the branch begins"):
+        branch.changes(0).to_arrow()
+    for logged in (tmp_path / "t/bucket-0").glob("changelog-*"):
+        logged.unlink()
+    assert {one.snapshots for one in branch.check().findings if one.severity == "error"} == {(2,)}
 
 
 @covers("BRN-9")

@@ -19,7 +19,7 @@ from pktable_spec.errors import CorruptFileError, InvalidRequestError, SnapshotN
 from pktable_spec.vocabulary import APPEND, OVERWRITE
 
 from pktable.catalog.kept_changelogs import KeptChangelogs, changes_list
-from pktable.catalog.manifests import Manifests
+from pktable.catalog.manifests import Manifests, MissingManifestError
 from pktable.catalog.snapshots import SnapshotLog
 from pktable.context import TableContext
 from pktable.format.metadata.manifest import ADD, DataFileMeta
@@ -95,7 +95,8 @@ def plan_changes(
 ) -> list[ChangeRead]:
     """Return the parts of a read of the changes of ``found``, in order. Raises InvalidRequestError, CorruptFileError.
 
-    Clauses: CHG-11, CHG-12, TBL-30.
+    Raises SnapshotNotFoundError if a branch begins with a snapshot whose changelog has gone.
+    Clauses: CHG-11, CHG-12, CHG-37, TBL-30.
     """
     context.require_changes_readable()
     if context.options.data_evolution:
@@ -111,7 +112,13 @@ def plan_changes(
         name, size = changes_list(context.options, snapshot)
         if name is None or (not logged and snapshot.commit_kind != APPEND):
             continue
-        divided = _files(context, manifests, name, size)
+        try:
+            divided = _files(context, manifests, name, size)
+        except MissingManifestError:
+            if context.paths.branch is None or snapshot.fence is not None:
+                raise
+            what = f"{wanted}: the changelog of snapshot {snapshot.id}, with which the branch begins,"
+            raise SnapshotNotFoundError(what, f"those of the snapshots after {snapshot.id}") from None
         if not logged:
             for files in divided.values():
                 files.sort(key=lambda file: (file.min_sequence_number, file.max_sequence_number))

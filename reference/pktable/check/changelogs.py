@@ -1,8 +1,9 @@
 """Gather the changelog files of the retained snapshots, by bucket, so that they are checked with the bucket.
 
-A tag keeps the rows of an expired snapshot and not its changes, so nothing is expected of a tag.
+A tag keeps the rows of an expired snapshot and not its changes, so nothing is expected of a tag. A branch may have
+begun with one.
 
-Clauses: CHG-1, CHG-2, CHG-14.
+Clauses: CHG-1, CHG-2, CHG-14, CHG-37.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pktable.check.manifests import CheckedManifests
 from pktable.check.readable_snapshots import ReadableSnapshot
 from pktable.context import TableContext
 from pktable.format.metadata.manifest import ADD, ManifestEntry
+from pktable.format.metadata.snapshot import Snapshot
 from pktable.lsm.bucket import BucketId
 
 
@@ -38,12 +40,14 @@ class Changelogs:
     def follow(self, current: ReadableSnapshot) -> None:
         """Add the changelog files of a snapshot that is retained, or of which there is a copy.
 
-        Clauses: CHG-1, CHG-2, CHG-17.
+        Clauses: CHG-1, CHG-2, CHG-17, CHG-37.
         """
         snapshot = current.snapshot
         name = snapshot.changelog_manifest_list
         paths = self.context.paths
         if name is None or current.path not in (paths.snapshot(snapshot.id), paths.changelog(snapshot.id)):
+            return
+        if current.begins_branch and self._has_gone(snapshot, name):
             return
         metas = self.manifests.list_of(snapshot, name, snapshot.changelog_manifest_list_size)
         read = [self.manifests.entries(snapshot, meta) for meta in metas or ()]
@@ -60,6 +64,15 @@ class Changelogs:
         if snapshot.changelog_record_count not in (None, records):
             stated = snapshot.changelog_record_count
             self._report(current, "CHG-2", "changelog record count", records, stated)
+
+    def _has_gone(self, snapshot: Snapshot, name: str) -> bool:
+        """Return whether something of a changelog is missing. ``name``: of its manifest list."""
+        quiet = CheckedManifests(self.context, Findings(self.context.root))
+        metas = quiet.list_of(snapshot, name, None) or ()
+        entries = [entry for meta in metas for entry in quiet.entries(snapshot, meta) or ()]
+        places = ((self.context.place(one.partition, one.bucket), one.file) for one in entries)
+        exists = self.context.store.exists
+        return quiet.missing or not all(exists(self.context.data_path(*place)) for place in places)
 
     def by_bucket(self) -> Mapping[BucketId, tuple[ChangelogFile, ...]]:
         return {bucket_id: tuple(files) for bucket_id, files in self._found.items()}

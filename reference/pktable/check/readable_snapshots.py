@@ -43,12 +43,13 @@ class ReadableSnapshot:
     """A snapshot that was decoded. ``path``: of its snapshot file, or of the tag that is a copy of it.
 
     ``apart``: a tag keeps it, and no other snapshot was made from it or goes before it: it was rolled back, or its tag
-    is no copy of the snapshot.
+    is no copy of the snapshot. ``begins_branch``: a branch begins with it, perhaps from a tag, which keeps no changes.
     """
 
     path: str
     snapshot: Snapshot
     apart: bool = False
+    begins_branch: bool = False
 
     @property
     def id(self) -> int:
@@ -61,9 +62,9 @@ class ReadableSnapshots:
 
     ``checked``: retained snapshots, and the tags of expired ones, ascending by snapshot id; after them the tags of
     snapshots that stand apart. ``copies``: of expired snapshots, for their changelogs. ``unchecked``: these copies,
-    others, and snapshots of other branches. ``elsewhere``: snapshots and tags of other branches. ``uncopied``: expired
-    snapshots whose changelogs are kept, perhaps without a copy yet. ``complete``: False if one of them is missing or
-    damaged, so that it is not known which files it refers to.
+    others, what a branch begins with, and snapshots of other branches. ``elsewhere``: snapshots and tags of other
+    branches. ``uncopied``: expired snapshots whose changelogs are kept, perhaps without a copy yet. ``complete``: False
+    if one of them is missing or damaged, so that it is not known which files it refers to.
     """
 
     checked: tuple[ReadableSnapshot, ...]
@@ -145,7 +146,8 @@ def read_snapshots(
                 other = f"the contents of {SNAPSHOT}{snapshot.id}"
                 findings.add("CMT-32", "tag", path, expected=other, found="others", snapshots=(snapshot.id,))
                 apart = True
-            checked.append(ReadableSnapshot(path, snapshot, apart))
+            begins = paths.branch is not None and number == ids[0] and snapshot.fence is None
+            checked.append(ReadableSnapshot(path, snapshot, apart, begins))
     others = {
         path: _decoded(store, path, decode_snapshot, "META-2", findings)
         for path in (_changelogs(store, paths, fence, findings) if only is None else ())
@@ -160,7 +162,10 @@ def read_snapshots(
         tuple(sorted(checked, key=lambda one: (one.apart, one.id))),
         tuple(copies),
         tuple(ReadableSnapshot(paths.snapshot(one.id), one) for one in expired),
-        tuple(one for one in (*others.values(), *(one for one, whole in elsewhere if not whole)) if one),
+        (
+            *(one for one in (*others.values(), *(one for one, whole in elsewhere if not whole)) if one),
+            *(one.snapshot for one in checked if one.begins_branch),
+        ),
         tuple(one for one, whole in elsewhere if whole and one),
         complete and None not in (*others.values(), *(one for one, _ in elsewhere)),
     )
