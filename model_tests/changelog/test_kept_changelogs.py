@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 from pktable import SnapshotNotFoundError, Table
+from pktable.catalog import fences
 from pktable.catalog.kept_changelogs import KeptChangelogs
+from pktable.format.metadata.fence import Fence
 from pktable.format.paths import CHANGELOG, numbered
 from pktable_spec.covers import covers
 
@@ -266,6 +268,39 @@ def test_an_expiry_that_dies_before_all_its_copies_loses_no_changelog(
     nothing_is_wrong(again)
 
 
+@covers("CHG-36", "CMT-57")
+@pytest.mark.parametrize("other", ["consumer", "rollback", "expiry"])
+def test_the_fences_of_others_cost_no_changelog_whose_copy_an_expiry_did_not_live_to_put(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: str
+) -> None:
+    monkeypatch.setattr(fences, "KEPT", 2)
+    table = with_history(tmp_path / "t", "lookup", **{MOST: "20"})
+    wanted = by_snapshot(table, 1)
+
+    def die(copy: object) -> None:
+        raise Killed
+
+    def dying() -> Table:
+        return Table.open(table.path, store=Hooked("put_if_absent", "/changelog-1", die))
+
+    with pytest.raises(Killed):
+        dying().expire_snapshots(retain_last=3)
+    again = Table.open(table.path)
+    if other == "consumer":
+        for one in range(2):
+            again.set_consumer(f"reader-{one}", next_snapshot=9)
+    elif other == "rollback":
+        for _ in range(2):
+            put(again, ("+I", 5, 5))
+            again.rollback(snapshot=10)
+    else:  # which dies as well
+        for left in (2, 1):
+            with pytest.raises(Killed):
+                dying().expire_snapshots(retain_last=left)
+    again.remove_orphans(older_than=1 << 50)
+    assert by_snapshot(Table.open(table.path), 1) == wanted
+
+
 @covers("CHG-17", "CHG-23", "CMT-44")
 def test_an_expiry_that_another_one_overtakes_loses_no_changelog(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -274,13 +309,13 @@ def test_an_expiry_that_another_one_overtakes_loses_no_changelog(
     table = with_history(tmp_path / "t", "lookup", **{MOST: "7"})
     wanted, copies, again = by_snapshot(table, 1), KeptChangelogs.put, list[int]()
 
-    def overtaken(kept: KeptChangelogs) -> None:
+    def overtaken(kept: KeptChangelogs, fence: Fence) -> None:
         if not again:
             again.append(1)
             other = Table.open(table.path)
             put(other, ("+I", 5, 5))
             other.expire_snapshots(retain_last=2)
-        copies(kept)
+        copies(kept, fence)
 
     monkeypatch.setattr(KeptChangelogs, "put", overtaken)
     table.expire_snapshots(retain_last=2)

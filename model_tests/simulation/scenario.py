@@ -139,9 +139,9 @@ class Scenario:
     def _copies(self, oracle: LogOracle, earliest: int) -> list[Snapshot]:
         """Return the copies of expired snapshots, whose changes must be there.
 
-        None if one may have gone: with others, or if too few fences tell what expired.
+        None if one may have gone: with others, who put no fences.
         """
-        if not self.setting.changelogs or self._has_others or self.setting.kept < KEPT:
+        if not self.setting.changelogs or self._has_others:
             return []
         latest = max(one.id for retained in oracle.past for one in retained)
         files, found = self.world.files, []

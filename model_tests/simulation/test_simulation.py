@@ -244,6 +244,16 @@ def test_an_expiry_goes_on_though_the_latest_snapshot_is_rolled_back() -> None:
     replay(jobs, ["d 68", "c 18", "d 20", "c 4"], Setting(kept=2, kind="append"))
 
 
+@covers("CHG-36")
+def test_consumers_cost_no_changelog_that_an_interrupted_expiry_has_not_copied(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert not isinstance(by_seed(9274), BadRun)
+    put = FenceLog.put_no_end
+    monkeypatch.setattr(FenceLog, "put_no_end", lambda self, before: put(self, lambda fence: None))
+    assert isinstance(by_seed(9274), BadRun)
+
+
 @covers("CMT-41")
 @pytest.mark.parametrize(
     ("setting", "kind"), [(USUAL, "write only"), (APPEND, "delete")], ids=["rows", "vectors"]

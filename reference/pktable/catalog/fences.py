@@ -103,11 +103,15 @@ class FenceLog:
         closed = after.changelogs if changelogs is None else changelogs
         return self.put(replace(after, expired=expired, ended=_names(ended), changelogs=closed), after)
 
-    def put_no_end(self) -> None:
-        """Put a fence that ends nothing: whoever decided something before decides again. Clauses: CMT-44, CMT-62."""
+    def put_no_end(self, before: Callable[[Fence], None]) -> None:
+        """Put a fence that ends nothing: whoever decided something before decides again.
+
+        ``before``: what to do before a fence is put, with the newest one. Clauses: CHG-36, CMT-44, CMT-62.
+        """
 
         def attempt() -> None:
             newest = self.newest()
+            before(newest)
             self.put(replace(newest, ended={}), newest)
 
         retry(attempt, on=FenceTakenError, policy=FENCES)

@@ -6,12 +6,15 @@ before it removes the snapshot's file:
 * What has expired stays so. So all expiries put the same copy, and a slow one does no harm.
 * As long as the file that has ended is there, it counts as the copy. Who looks at the files first and then at the
   copies misses none, and keeps the files that reading its changes needs.
+* The fence that names the snapshot counts no more after a hundred others (CMT-57), and then the file may be a stray. So
+  whoever puts a fence puts the copies first that an interrupted expiry has left out. No fence follows that of an expiry
+  before the copies are there.
 * A fence says up to which id changelogs are kept no more, before a copy is removed. So a copy that a slow expiry puts
   when the others have removed it does not count, and the next expiry removes it.
 
 Copies are removed the oldest first. So the remaining copies end where the snapshots begin.
 
-Clauses: CHG-17, CHG-18, CHG-22 to CHG-24, CMT-61.
+Clauses: CHG-17, CHG-18, CHG-22 to CHG-24, CHG-36, CMT-61.
 """
 
 from __future__ import annotations
@@ -97,7 +100,7 @@ class KeptChangelogs:
 
     def of_expired(self) -> list[Snapshot]:
         """Return the copies of snapshots that have expired, oldest first. Clauses: CHG-23."""
-        found = self._left()
+        found = self._left(self._snapshots.fences.newest())
         ids = [id for id in self.ids() if id not in found]
         earliest = self._earliest() if ids else 0
         found |= {id: copy for id in ids if id < earliest and (copy := self.read(id)) is not None}
@@ -106,7 +109,7 @@ class KeptChangelogs:
 
     def of_one(self, id: int) -> Snapshot | None:
         """Return the copy of an expired snapshot, None if there is none. Clauses: CHG-18, CHG-23."""
-        left = self._left([id])
+        left = self._left(self._snapshots.fences.newest(), [id])
         if left:
             return left[id]
         copy = self.read(id)
@@ -123,17 +126,23 @@ class KeptChangelogs:
     def _closed(self) -> int:
         return self._snapshots.fences.newest().changelogs
 
-    def _left(self, ids: Sequence[int] | None = None) -> dict[int, Snapshot]:
-        """Return by id the copies of snapshots that have expired and whose files are there. ``ids``: some of them."""
+    def _left(self, fence: Fence, ids: Sequence[int] | None = None) -> dict[int, Snapshot]:
+        """Return by id the copies of snapshots that have expired by ``fence`` and whose files are there.
+
+        ``ids``: some of them.
+        """
         if not keeps_changelogs(self._context.options):
             return {}
-        left = self._snapshots.left_expired(self._snapshots.fences.newest(), ids)
+        left = self._snapshots.left_expired(fence, ids)
         return {one.id: replace(one, index_manifest=None) for one in left}  # the DV index files go
 
-    def put(self) -> None:
-        """Put the copies of snapshots that have expired and whose files may now be removed. Clauses: CHG-17, CHG-23."""
+    def put(self, fence: Fence) -> None:
+        """Put the copies of snapshots that have expired by ``fence``, the newest one: their files may now be removed.
+
+        So may that fence, once others follow. Clauses: CHG-17, CHG-23, CHG-36.
+        """
         store, paths = self._context.store, self._context.paths
-        for id, copy in self._left().items():
+        for id, copy in self._left(fence).items():
             # Without the file another expiry has put the copy, and may have removed it.
             if not store.exists(paths.snapshot(id)):
                 continue

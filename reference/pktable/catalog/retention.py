@@ -30,7 +30,7 @@ Several processes expire at once, while others commit and make tags.
 A snapshot that expires takes its changelog files with it, unless a copy of it is kept for them (`kept_changelogs`). A
 tag does not keep them: it keeps rows, not changes.
 
-Clauses: BRN-7, BRN-8, CHG-14, CHG-17, CHG-22, CHG-23, CMT-16, CMT-17, CMT-26 to CMT-32, CMT-34, CMT-35, CMT-40,
+Clauses: BRN-7, BRN-8, CHG-14, CHG-17, CHG-22, CHG-23, CHG-36, CMT-16, CMT-17, CMT-26 to CMT-32, CMT-34, CMT-35, CMT-40,
 CMT-44, CMT-52, CMT-59, CMT-61 to CMT-64.
 """
 
@@ -139,10 +139,11 @@ class Expiry:
             candidates.update(self._changelog_files(copy, ended=True))
         self._needed_by_all()  # finds damage before anything is removed
         if old or gone:
+            self.put_copies(fence)
             expired = old[-1].id if old else fence.expired
             closed = max(gone, default=fence.changelogs)
             fence = self._snapshots.fences.put_expired(fence, expired, old, closed)
-        self._changelogs.put()
+        self.put_copies(fence)
         for snapshot_id in sorted(one for one in self._snapshots.listed() if one <= fence.expired):
             self._context.store.delete(self._context.paths.snapshot(snapshot_id))
         self._snapshots.hint_earliest(fence.expired + 1)
@@ -151,6 +152,10 @@ class Expiry:
             self._changelogs.write_hints()
         self._remove(candidates)
         return [snapshot.id for snapshot in old]
+
+    def put_copies(self, fence: Fence) -> None:
+        """Put the copies that keep the changelogs of what has expired by the newest fence. Clauses: CHG-17, CHG-36."""
+        self._changelogs.put(fence)
 
     def _old(self, fence: Fence, retained: Retained, unread: int | None) -> list[Snapshot]:
         """Return the snapshots to expire, oldest first. Raises FenceTakenError if one was removed concurrently.
@@ -191,7 +196,8 @@ class Expiry:
         if before is not None and before <= next_snapshot and not may_be_stale:
             return  # it has been kept
         try:
-            self._snapshots.fences.put_no_end()  # an expiry that has looked at the consumers before looks again
+            # An expiry that has looked at the consumers before looks again.
+            self._snapshots.fences.put_no_end(self.put_copies)
             self._expect_changes_of(next_snapshot)
         except BaseException:
             if before is None:

@@ -120,6 +120,7 @@ class Rollback:
             return self._finished(fence, target)
         self._expect_no_later_tags(target)
         self._expect_unread(target)
+        self._expiry.put_copies(fence)
         fence = self._snapshots.fences.put_rollback(fence, target, ended)
         try:
             self._remove(fence, target)  # also those that were committed since

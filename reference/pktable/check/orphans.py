@@ -73,7 +73,9 @@ def find_orphans(context: TableContext, older_than_millis: int) -> list[Orphan]:
 def remove_orphans(context: TableContext, orphans: list[Orphan]) -> list[Orphan]:
     """Delete orphans; return those that this process deleted. Clauses: CHG-23, CMT-43, CMT-48."""
     log = SnapshotLog(context.store, context.paths)
-    KeptChangelogs(context, log).put()  # of expired snapshots whose files are among the orphans
+    KeptChangelogs(context, log).put(
+        log.fences.newest()
+    )  # of expired snapshots whose files are among the orphans
     return [one for one in orphans if _remove(context, log, one.path)]
 
 

@@ -28,7 +28,7 @@ def repair(context: TableContext) -> list[str]:
     log = SnapshotLog(context.store, context.paths)
     return [
         *_remove_consumers(context, context.paths),
-        *retry(lambda: _fence_strays(log), on=FenceTakenError, policy=FENCES),
+        *retry(lambda: _fence_strays(context, log), on=FenceTakenError, policy=FENCES),
         *_remove_ended(context, log),
         *_remove_tags(context, log),
         *_mend_hints(context, log),
@@ -36,7 +36,7 @@ def repair(context: TableContext) -> list[str]:
     ]
 
 
-def _fence_strays(log: SnapshotLog) -> list[str]:
+def _fence_strays(context: TableContext, log: SnapshotLog) -> list[str]:
     """Fence snapshot files below the hint EARLIEST that a gap parts from the others.
 
     Snapshots expire in order. So a file below a gap was put after its id had expired, by a writer that puts no fences,
@@ -49,6 +49,7 @@ def _fence_strays(log: SnapshotLog) -> list[str]:
     below, kept = [one for one in ids if one < earliest], [one for one in ids if one >= earliest]
     if not below or kept != list(range(earliest, kept[-1] + 1)):
         return []
+    KeptChangelogs(context, log).put(fence)
     log.fences.put_expired(fence, earliest - 1, [])
     return [
         f"{SNAPSHOT}{one}: ended, because EARLIEST is {earliest} and {earliest - 1} is gone" for one in below
@@ -58,7 +59,7 @@ def _fence_strays(log: SnapshotLog) -> list[str]:
 def _remove_ended(context: TableContext, log: SnapshotLog) -> list[str]:
     """Remove the snapshot files whose ids have ended. Clauses: CHG-23, CMT-36, CMT-40."""
     fence, done = log.fences.newest(), []
-    KeptChangelogs(context, log).put()
+    KeptChangelogs(context, log).put(fence)
     for snapshot_id, rolled_back in log.ended(fence):
         # If nobody was to remove it, now we are. Else whoever was to is dead.
         if rolled_back is None or not log.fences.remove_rolled_back(rolled_back):
