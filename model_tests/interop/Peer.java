@@ -13,6 +13,10 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.UUID;
+import org.apache.paimon.catalog.Catalog;
+import org.apache.paimon.catalog.CatalogContext;
+import org.apache.paimon.catalog.CatalogFactory;
+import org.apache.paimon.catalog.Identifier;
 import org.apache.paimon.data.BinaryRow;
 import org.apache.paimon.data.BinaryString;
 import org.apache.paimon.data.Decimal;
@@ -38,6 +42,9 @@ import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.node.Arra
 import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.node.ObjectNode;
 import org.apache.paimon.table.FileStoreTable;
 import org.apache.paimon.table.FileStoreTableFactory;
+import org.apache.paimon.table.sink.BatchTableCommit;
+import org.apache.paimon.table.sink.BatchTableWrite;
+import org.apache.paimon.table.sink.BatchWriteBuilder;
 import org.apache.paimon.table.sink.CommitMessage;
 import org.apache.paimon.table.sink.StreamTableWrite;
 import org.apache.paimon.table.sink.TableCommitImpl;
@@ -63,6 +70,7 @@ public final class Peer {
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final String TEMPORARY = System.getProperty("java.io.tmpdir");
     private static long commits = 0;
+    private static List<CommitMessage> staged = Collections.emptyList();
 
     interface Work {
         void on(StreamTableWrite write) throws Exception;
@@ -102,6 +110,14 @@ public final class Peer {
             create(path, command);
             return null;
         }
+        if (name.equals("tables")) {
+            try (Catalog catalog = CatalogFactory.createCatalog(CatalogContext.create(path))) {
+                return JSON.valueToTree(catalog.listTables(command.get("database").asText()));
+            }
+        }
+        if (name.equals("columns")) {
+            return columns(path, command.get("database").asText(), command.get("name").asText());
+        }
         if (name.equals("alter")) {
             alter(path, command.get("changes"));
             return null;
@@ -113,6 +129,15 @@ public final class Peer {
                     table = table.copy(Collections.singletonMap("write-only", "true"));
                 }
                 write(table, command.get("rows"));
+                return null;
+            case "stage":
+                staged = stage(table, command.get("rows"));
+                return null;
+            case "commit":
+                commit(table, UUID.randomUUID().toString(), staged);
+                return null;
+            case "overwrite":
+                overwrite(table, command.get("rows"));
                 return null;
             case "compact":
                 compact(table, command.path("full").asBoolean());
@@ -126,6 +151,22 @@ public final class Peer {
             case "tag":
                 table.createTag(command.get("name").asText(), command.get("snapshot").asLong());
                 return null;
+            case "delete tag":
+                table.deleteTag(command.get("name").asText());
+                return null;
+            case "roll back":
+                table.rollbackTo(command.get("snapshot").asLong());
+                return null;
+            case "branch":
+                table.createBranch(command.get("name").asText(), command.get("tag").asText());
+                return null;
+            case "branches":
+                return JSON.valueToTree(table.branchManager().branches());
+            case "fast forward":
+                table.fastForward(command.get("name").asText());
+                return null;
+            case "bucket mode":
+                return JSON.valueToTree(table.bucketMode().name());
             case "expire":
                 expire(table, command.get("retain").asInt(), command.path("changelogs").asInt());
                 return null;
@@ -138,7 +179,17 @@ public final class Peer {
     }
 
     static FileStoreTable table(JsonNode command) {
-        return FileStoreTableFactory.create(LocalFileIO.create(), new Path(command.get("table").asText()));
+        Path path = new Path(command.get("table").asText());
+        FileStoreTable table = FileStoreTableFactory.create(LocalFileIO.create(), path);
+        return command.has("on") ? table.switchToBranch(command.get("on").asText()) : table;
+    }
+
+    /** The names of the columns of a table of a warehouse, which may be a system table. */
+    private static JsonNode columns(Path warehouse, String database, String name) throws Exception {
+        try (Catalog catalog = CatalogFactory.createCatalog(CatalogContext.create(warehouse))) {
+            Identifier table = Identifier.create(database, name);
+            return JSON.valueToTree(catalog.getTable(table).rowType().getFieldNames());
+        }
     }
 
     // ------------------------------------------------------------------ definitions
@@ -224,6 +275,30 @@ public final class Peer {
                 write.write(row(row, type));
             }
         });
+    }
+
+    private static void overwrite(FileStoreTable table, JsonNode rows) throws Exception {
+        BatchWriteBuilder builder = table.newBatchWriteBuilder().withOverwrite();
+        try (BatchTableWrite write = builder.newWrite();
+                BatchTableCommit commit = builder.newCommit()) {
+            write.withIOManager(IOManager.create(TEMPORARY));
+            for (JsonNode row : rows) {
+                write.write(row(row, table.rowType()));
+            }
+            commit.commit(write.prepareCommit());
+        }
+    }
+
+    /** What a later command commits. */
+    private static List<CommitMessage> stage(FileStoreTable table, JsonNode rows) throws Exception {
+        table = table.copy(Collections.singletonMap("write-only", "true"));
+        try (StreamTableWrite write = table.newWrite(UUID.randomUUID().toString())) {
+            write.withIOManager(IOManager.create(TEMPORARY));
+            for (JsonNode row : rows) {
+                write.write(row(row, table.rowType()));
+            }
+            return write.prepareCommit(true, commits);
+        }
     }
 
     static void compact(FileStoreTable table, boolean full) throws Exception {

@@ -20,6 +20,7 @@ from typing import Final
 from model_tests.interop import vectors
 from model_tests.interop.calibration import filtered_positions, own_faults
 from model_tests.interop.cases import CASES
+from model_tests.interop.claims import CLAIMS
 from model_tests.interop.directions import DIRECTIONS, Bench, Result
 from model_tests.interop.environments import (
     JVM,
@@ -66,7 +67,7 @@ def main(arguments: Sequence[str]) -> int:
             results = [*(_small(bench) if small else _directions(bench, profile)), _witnesses(bench)]
             wrong = _changelogs(bench)
             if not small:
-                wrong += [*_probes(bench), *_vectors(bench), *_calibration(bench)]
+                wrong += [*_claims(bench), *_probes(bench), *_vectors(bench), *_calibration(bench)]
     except PeerError as error:
         print(f"cannot be started: {error}")
         return 1
@@ -127,6 +128,23 @@ def _probes(bench: Bench) -> list[str]:
         print(f"{'WRONG' if failure else 'proven':8}  {probe.who} cannot {probe.what}", flush=True)
         if failure:
             wrong.append(f"{probe.who}, {probe.what}: {failure}")
+    return wrong
+
+
+def _claims(bench: Bench) -> list[str]:
+    """Try what clauses claim of Paimon; return what is wrong."""
+    print("What clauses claim of Paimon, and whether a release does as they ask of us:")
+    wrong = []
+    for claim in CLAIMS:
+        for name in JVMS:
+            if name in bench.peers:
+                with tempfile.TemporaryDirectory(prefix="pktable-interop-") as folder:
+                    failure = claim.failure(bench.peers[name], Path(folder))
+                print(
+                    f"{'WRONG' if failure else claim.of(name):8}  {name}, {claim.clause}: {claim.what}",
+                    flush=True,
+                )
+                wrong += [f"{name}, {failure}"] if failure else []
     return wrong
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -25,6 +26,7 @@ from model_tests.interop import __main__ as command
 from model_tests.interop import directions, environments, retracting
 from model_tests.interop.append_histories import append_histories
 from model_tests.interop.calibration import FAULTS
+from model_tests.interop.claims import CLAIMS, UNTRIED
 from model_tests.interop.environments import JVM, NEWER_JVM, SetupError, Start
 from model_tests.interop.histories import (
     EVEN_FLOATS,
@@ -42,6 +44,7 @@ from model_tests.interop.outcomes import OURS, Played, Tally, compare
 from model_tests.interop.peers import Outcome, Peer, PeerError
 from model_tests.interop.plain import array_of, column_of, rows_of
 from model_tests.interop.retracting_histories import retracting_histories
+from model_tests.meta.wording import clauses
 from model_tests.real_data import VECTORS
 
 
@@ -57,6 +60,20 @@ def test_plain_values_with_others_in_them_become_columns_and_plain_values_again(
     (field,) = parse_columns(f"v {type}")
     values = retracting.VALUES[type]
     assert column_of(pa.chunked_array([array_of(values, to_arrow(field.type))])) == list(values)
+
+
+def test_each_claim_of_a_clause_on_paimon_is_tried_or_has_a_reason_and_names_releases_that_differ() -> None:
+    texts: dict[str, str] = {}
+    for path in sorted((environments.TREE / "spec" / "clauses").glob("*.md")):
+        for clause in clauses(path.read_text("utf-8")):
+            texts[clause.id] = clause.text
+    claiming = {id for id, text in texts.items() if "paimon" in text.lower()}
+    tried = {claim.clause for claim in CLAIMS}
+    assert not tried & UNTRIED.keys()
+    assert claiming == tried | UNTRIED.keys()
+    for claim in CLAIMS:
+        if claim.older != claim.newer:
+            assert re.search(r"\b(0\.9\.0|1\.4\.2)\b", texts[claim.clause]), claim.clause
 
 
 def test_maps_are_plain_in_the_order_of_their_keys() -> None:
