@@ -32,6 +32,7 @@ from model_tests.hudi.written_tables import (
     add_write,
     arrow,
     completions,
+    data_files,
     delete,
     expect_as,
     look_of,
@@ -111,7 +112,7 @@ class WriterMachine(RuleBasedStateMachine):
     @rule(rows=ROWS, number=st.integers(0, 12), how=st.sampled_from([BEFORE, TORN, AFTER]))
     def die(self, rows: dict[str, Row], number: int, how: str) -> None:
         self.since_upkeep = 0
-        before = set(completions(self.table))
+        before, files = set(completions(self.table)), data_files(self.table.path)
         dying = tiny_groups(HudiTable.open(self.table.path, store=DyingStore(number, how)), rows=3)
         try:
             upsert(dying, rows)
@@ -122,6 +123,7 @@ class WriterMachine(RuleBasedStateMachine):
             assert expect_rows in (rows_of(self.table), self.oracle.rows("9"))
         new = set(completions(self.table)) - before
         assert len(new) <= 1
+        assert new or data_files(self.table.path) == files
         for instant in new:
             add_write(self.oracle, self.table, instant, rows)
 

@@ -45,6 +45,12 @@ def rows_of(table: HudiTable, instant: str | None = None) -> dict[str, Row]:
     return {one["k"]: Row(one["ts"], one["v"]) for one in found}
 
 
+def data_files(path: str) -> set[Path]:
+    """Return the base and log files of a table: those without metadata of the table or of a partition."""
+    found = (one for one in Path(path).rglob("*") if one.is_file())
+    return {one for one in found if ".hoodie" not in str(one.relative_to(path))}
+
+
 def look_of(path: Path) -> tuple[tuple[str, int], ...]:
     """The names and sizes of the files of a table, instants by their order and file groups without their names.
 
