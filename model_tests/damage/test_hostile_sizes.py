@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
 import fastavro
 import numpy as np
 import pyarrow as pa
+import pyarrow.orc as po
 import pyarrow.parquet as pq
 import pytest
-from pktable import CorruptFileError, Table
+from pktable import CorruptFileError, InvalidRequestError, Table
 from pktable.bucket import windows
 from pktable.bucket.windows import RunBuffer
-from pktable.datafile import decoded_size
-from pktable.datafile.readers import ParquetRows
+from pktable.datafile import decoded_size, orc_sizes
+from pktable.datafile.readers import LIBRARY_ERRORS, OrcRows, ParquetRows
 from pktable.format import avro, bounds
 from pktable.format.avro import decode_container
 from pktable.format.bounds import MOST_JSON_BYTES
@@ -172,6 +174,61 @@ def test_texts_in_pages_and_in_lists_are_decoded_a_few_at_a_time(monkeypatch: py
             parts = [one for _, one in stored.tables({"s": DataType(kind)}, ranges=None, batch_rows=1 << 17)]
             assert max(part.nbytes for part in parts) <= 1 << 20
             assert pa.concat_tables(parts).column("s").combine_chunks().equals(column)
+
+
+@covers("SAFE-8")
+@pytest.mark.parametrize("codec", ["uncompressed", "zlib", "snappy", "zstd", "lz4"])
+@pytest.mark.parametrize("dictionary", [True, False])
+def test_rows_of_orc_that_repeat_a_long_text_are_decoded_a_few_at_a_time(
+    codec: str, dictionary: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decoded_size, "BATCH_BYTES", 1 << 20)
+    count = 3_000
+    texts = [LONG if i % 3 else str(i % 7) for i in range(count)]
+    lists = [None if i % 5 == 0 else texts[i : i + i % 3] for i in range(count)]
+    for table in (pa.table({"k": range(count), "s": texts}), pa.table({"k": range(count), "s": lists})):
+        sink = pa.BufferOutputStream()
+        key = 1.0 if dictionary else 0.0
+        po.write_table(table, sink, compression=codec, dictionary_key_size_threshold=key, stripe_size=1 << 24)
+        stored = OrcRows(pa.BufferReader(sink.getvalue()), "x")
+        columns = {"k": DataType("BIGINT"), "s": DataType("STRING")}
+        parts = [part for _, part in stored.tables(columns, ranges=None, batch_rows=1 << 17)]
+        assert max(part.nbytes for part in parts) <= 4 << 20
+        assert 3 < len(parts) <= 600
+        assert pa.concat_tables(parts).combine_chunks().equals(table.combine_chunks())
+        only = [part for _, part in stored.tables({"k": DataType("BIGINT")}, ranges=None, batch_rows=1 << 17)]
+        assert len(only) == 1
+
+
+RUNS = {  # those of the specification of ORC
+    "0a2710": [10_000] * 5,
+    "5e035ca1ab1edeadbeef": [23_713, 43_806, 57_005, 48_879],
+    "8e092b2107d01e00147028323c46505afce8": [2030, 2000, 2020, 1_000_000, *range(2040, 2100, 10)],
+    "c609020222424246": [2, 3, 5, 7, 11, 13, 17, 19, 23, 29],
+}
+
+
+@covers("SAFE-8")
+def test_the_headers_of_runs_of_lengths_give_bounds() -> None:
+    found = list(orc_sizes.runs(bytes.fromhex("".join(RUNS))))
+    assert [count for count, _ in found] == [len(values) for values in RUNS.values()]
+    for (_, bound), values in zip(found, RUNS.values(), strict=True):
+        assert max(values) <= bound < 5 * max(values)
+
+
+@covers("SAFE-8")
+@pytest.mark.parametrize("codec", ["zlib", "snappy", "zstd", "lz4"])
+def test_damaged_metadata_of_an_orc_file_ends_in_an_error_of_the_file(codec: str) -> None:
+    sink = pa.BufferOutputStream()
+    table = pa.table({"k": range(100), "s": [str(i % 7) for i in range(100)]})
+    po.write_table(table, sink, compression=codec, dictionary_key_size_threshold=1.0)
+    data = sink.getvalue().to_pybytes()
+    columns = {"k": DataType("BIGINT"), "s": DataType("STRING")}
+    for at in range(3, len(data)):
+        for byte in (0, 255, data[at] ^ 1):
+            with contextlib.suppress(*LIBRARY_ERRORS, InvalidRequestError):
+                stored = OrcRows(pa.BufferReader(data[:at] + bytes([byte]) + data[at + 1 :]), "x")
+                assert all(part.num_rows for _, part in stored.tables(columns, ranges=None, batch_rows=10))
 
 
 @covers("SAFE-8")

@@ -1,7 +1,7 @@
-"""Read the rows of a data file as they are stored: Parquet by row groups, ORC by stripes, Avro by blocks.
+"""Read the rows of a data file as they are stored: Parquet by row groups, ORC by rows of stripes, Avro by blocks.
 
 Each reader yields tables of the requested columns in file order, with the position of each table's first row, and
-keeps at most one row group, stripe or block in memory, and of Parquet only as many rows as fit there decoded. Column
+keeps at most one row group or block in memory, and of Parquet and ORC only as many rows as fit there decoded. Column
 types are those of the format; `evolution` converts them to the types of the table. Errors are those of the libraries
 (`LIBRARY_ERRORS`).
 
@@ -22,6 +22,7 @@ import pyarrow.orc as po
 import pyarrow.parquet as pq
 from pktable_spec.errors import InvalidRequestError
 
+from pktable.datafile import orc_sizes
 from pktable.datafile.arrow_times import expect_countable, uncountable
 from pktable.datafile.avro_values import arrow_columns
 from pktable.datafile.decoded_size import rows_at_once
@@ -254,7 +255,7 @@ class ParquetRows:
 
 
 class OrcRows:
-    """An ORC file, read by stripes. The format has no checksums.
+    """An ORC file, read some rows of a stripe at a time. The format has no checksums.
 
     Instants (TIMESTAMP WITH LOCAL TIME ZONE) are taken as they are stored, which is right for files of a JVM whose
     zone is UTC. A JVM in another zone shifts them when it writes and back when it reads, unless the option
@@ -264,28 +265,34 @@ class OrcRows:
     by_column: bool = False
 
     def __init__(self, source: Any, at: str) -> None:
-        self._file, self._at = po.ORCFile(source), at
+        self._source, self._file, self._at = source, po.ORCFile(source), at
         self.names = tuple(self._file.schema.names)
         self.row_count: int | None = self._file.nrows
 
     def tables(
         self, columns: Columns, *, ranges: RowRanges | None, batch_rows: int
     ) -> Iterator[tuple[int, pa.Table]]:
-        numbers = [i for i, name in enumerate(self.names) if name in columns]
+        names = [name for name in self.names if name in columns]
+        at_once = orc_sizes.rows_at_once(self._source, self._file, names, batch_rows)
         position = 0
-        for stripe in range(self._file.nstripes):
-            batch = self._read(stripe, numbers)
-            table = pa.table(
-                {name: _unpadded(batch.column(name), columns[name]) for name in batch.schema.names}
-            )
-            for start in range(0, table.num_rows, batch_rows):
-                part = table.slice(start, batch_rows)
-                yield position, part
-                position += part.num_rows
+        for batch in filter(len, self._batches(names, at_once)):
+            table = pa.table({name: _unpadded(batch.column(name), columns[name]) for name in names})
+            yield position, table
+            position += table.num_rows
 
-    def _read(self, stripe: int, numbers: list[int]) -> Any:
+    def _batches(self, names: list[str], at_once: int) -> Iterator[pa.RecordBatch]:
+        """Yield consecutive rows, at most so many at once; none of two stripes together."""
+        import pyarrow.dataset as ds  # takes a while, and most tables have no ORC
+
+        scanner = (
+            ds.OrcFileFormat()
+            .make_fragment(self._source)
+            .scanner(
+                columns=names, batch_size=at_once, use_threads=False, batch_readahead=0, fragment_readahead=0
+            )
+        )
         try:
-            return self._file.read_stripe(stripe, columns=numbers)
+            yield from scanner.to_batches()
         except pa.ArrowInvalid as error:
             if "out of range for nanosecond" not in str(error):
                 raise
