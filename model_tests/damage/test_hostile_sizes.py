@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from contextlib import nullcontext
 from pathlib import Path
 
 import fastavro
@@ -198,6 +199,20 @@ def test_rows_of_orc_that_repeat_a_long_text_are_decoded_a_few_at_a_time(
         assert pa.concat_tables(parts).combine_chunks().equals(table.combine_chunks())
         only = [part for _, part in stored.tables({"k": DataType("BIGINT")}, ranges=None, batch_rows=1 << 17)]
         assert len(only) == 1
+
+
+@covers("META-61")
+def test_a_column_of_orc_whose_name_is_the_path_of_another_is_refused() -> None:
+    for name, refused in (("a.b", True), ("a.x", True), ("b.a", False), ("a", False)):
+        table = pa.table({name: [1, 2], "other" if name == "a" else "a": [{"b": 5}, None]})
+        sink = pa.BufferOutputStream()
+        po.write_table(table, sink)
+        stored = OrcRows(pa.BufferReader(sink.getvalue()), "x")
+        with (
+            pytest.raises(InvalidRequestError, match="beside the nested column") if refused else nullcontext()
+        ):
+            ((_, part),) = stored.tables({name: DataType("BIGINT")}, ranges=None, batch_rows=10)
+            assert part.column(name).to_pylist() == [1, 2]
 
 
 RUNS = {  # those of the specification of ORC

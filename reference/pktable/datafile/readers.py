@@ -5,7 +5,7 @@ keeps at most one row group or block in memory, and of Parquet and ORC only as m
 types are those of the format; `evolution` converts them to the types of the table. Errors are those of the libraries
 (`LIBRARY_ERRORS`).
 
-Clauses: META-17, META-29, META-33, META-44, RD-7, SAFE-8.
+Clauses: META-17, META-29, META-33, META-44, META-61, RD-7, SAFE-8.
 """
 
 from __future__ import annotations
@@ -273,12 +273,25 @@ class OrcRows:
         self, columns: Columns, *, ranges: RowRanges | None, batch_rows: int
     ) -> Iterator[tuple[int, pa.Table]]:
         names = [name for name in self.names if name in columns]
+        self._expect_no_paths()
         at_once = orc_sizes.rows_at_once(self._source, self._file, names, batch_rows)
         position = 0
         for batch in filter(len, self._batches(names, at_once)):
             table = pa.table({name: _unpadded(batch.column(name), columns[name]) for name in names})
             yield position, table
             position += table.num_rows
+
+    def _expect_no_paths(self) -> None:
+        """Raise InvalidRequestError if the name of a column is the path of a part of another. Clauses: META-61."""
+        schema = self._file.schema
+        nested = [field.name for field in schema if pa.types.is_nested(field.type)]
+        found = [(name, part) for part in nested for name in self.names if name.startswith(f"{part}.")]
+        if found:
+            name, part = found[0]
+            raise InvalidRequestError(
+                f"{self._at}: column {name!r} beside the nested column {part!r}: the library that reads ORC takes one "
+                "for a part of the other; a writer of Parquet can write the rows again"
+            )
 
     def _batches(self, names: list[str], at_once: int) -> Iterator[pa.RecordBatch]:
         """Yield consecutive rows, at most so many at once; none of two stripes together."""
