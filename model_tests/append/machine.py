@@ -20,10 +20,11 @@ import pyarrow as pa
 from hypothesis import strategies as st
 from pktable import CommitId, Table
 from pktable.catalog.read_plan import plan_read
-from pktable.file_changes import StagedFileChange, StagedRewrite, StaleChangeError
+from pktable.catalog.state import TableState
 from pktable.format.metadata.snapshot import Snapshot
 from pktable.predicate import parse
-from pktable.run.runner import Query
+from pktable.run.runner import Query, RowChange
+from pktable.staged import StagedCompaction, StagedRows
 from pktable.table import check as findings_of
 from pktable_conform.judge.checks import check, fail
 from pktable_spec.covers import covers
@@ -141,6 +142,10 @@ def draw(options: Mapping[str, str], number: int, seed: int) -> None:
     agree()
 
 
+class OvertakenError(Exception):
+    """Others have changed what a delete is about."""
+
+
 class AppendRun:
     """One history being done. Its methods are its steps."""
 
@@ -155,7 +160,7 @@ class AppendRun:
         self.oracle = IdentifiedRows()
         self.seen: dict[int, Content] = {0: Content()}
         self.tags: dict[str, Rows] = {}
-        self.staged: list[tuple[StagedFileChange | StagedRewrite, list[int]]] = []
+        self.staged: list[tuple[StagedRows | StagedCompaction, list[int]]] = []
 
     # ---------------------------------------------------------------- steps
 
@@ -212,10 +217,16 @@ class AppendRun:
             predicate = parse(_sql(condition), self.table.schema.fields)
             parts = plan_read(context, self.table.catalog.states, state, fresh=True, predicate=predicate)
             found = self.table.runner.find(context, Query(parts, (), predicate))
-            self.staged.append((self.table.stager.changer.delete_rows(state, found), gone))
+
+            def work(on: TableState) -> RowChange:
+                if on is not state:
+                    raise OvertakenError
+                return RowChange(found)
+
+            self.staged.append((StagedRows.of(self.table.stager, state, work), gone))
 
     def stage_compaction(self, full: bool) -> None:
-        self.staged.append((self.table.stage_rewrite(full=full), []))
+        self.staged.append((self.table.stage_compaction(full=full), []))
 
     def reopen(self, nothing: None) -> None:
         self.table = Table.open(self.table.path)
@@ -225,15 +236,14 @@ class AppendRun:
             return
         change, gone = self.staged.pop(number % len(self.staged))
         before = self.last
-        if isinstance(change, StagedRewrite):
+        if isinstance(change, StagedCompaction):
             change.commit(CommitId.new())
             for snapshot in range(before + 1, self.last + 1):
                 self.oracle.commit(snapshot)
             return
         try:
             change.commit(CommitId.new())
-        except StaleChangeError:
-            change.discard()
+        except OvertakenError:
             return
         self.only_live_rows_go(gone)
         self.oracle.commit(self.last, gone=gone)

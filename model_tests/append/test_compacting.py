@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pktable import CorruptFileError, InvalidRequestError, Table
+from pktable import CorruptFileError, Table
 from pktable.format.metadata.manifest import ADD, DataFileMeta, IndexManifestEntry, ManifestEntry
 from pktable.format.vectors.index_file import VectorRange
 from pktable.lsm.append_pick import pick_files
@@ -259,17 +259,3 @@ def test_a_check_names_what_is_wrong(tmp_path: Path, damage: str) -> None:
     if clause in ("DV-2", "DV-5"):
         with pytest.raises(CorruptFileError):
             Table.open(table.path).to_arrow()
-
-
-@covers("APP-8")
-def test_each_kind_of_table_names_its_own_compaction(tmp_path: Path) -> None:
-    with_keys = Table.create(tmp_path / "keys", "id INT", primary_key="id")
-    with pytest.raises(
-        InvalidRequestError, match="stage_rewrite: the table has a primary key; use stage_compaction"
-    ):
-        with_keys.stage_rewrite(full=True)
-    without = Table.create(tmp_path / "none", "id INT", primary_key=None)
-    with pytest.raises(
-        InvalidRequestError, match="stage_compaction: the table has no primary key; use stage_rewrite"
-    ):
-        without.stage_compaction(full=True)

@@ -13,11 +13,11 @@ import pytest
 from pktable import CommitConflictError, CommitId, InvalidRequestError, Table
 from pktable.catalog.read_plan import plan_read
 from pktable.catalog.state import TableState
-from pktable.file_changes import StaleChangeError
 from pktable.format.metadata.manifest import ADD, ManifestEntry
 from pktable.predicate import parse
 from pktable.run.runner import FoundRows, Query, RowChange
 from pktable.run.spark.runner import SparkRunner
+from pktable.staged import RowWork, StagedRows
 from pktable_spec.covers import covers
 
 from model_tests.append.paimon_tables import rows_of
@@ -128,6 +128,26 @@ def test_with_buckets_a_bucket_keeps_one_index_file(tmp_path: Path) -> None:
     assert ids(sound(table)) == [*range(5, 10), *range(15, 20), *range(25, 30)]
 
 
+class OvertakenError(Exception):
+    """Others have changed what a delete is about."""
+
+
+def staged_delete(table: Table, state: TableState, where: str) -> StagedRows:
+    """Stage a delete that is computed once."""
+
+    def work(on: TableState) -> RowChange:
+        if on is not state:
+            raise OvertakenError
+        return RowChange(found_rows(table, where, state))
+
+    return StagedRows.of(table.stager, state, work)
+
+
+def change_rows(table: Table, work: RowWork) -> TableState | None:
+    """Compute a change on the latest snapshot and commit it."""
+    return StagedRows.of(table.stager, table.catalog.state(), work).commit(CommitId.new())
+
+
 @covers("APP-14")
 def test_an_index_file_is_closed_at_its_target_size(tmp_path: Path) -> None:
     table = made(tmp_path, {**DV, "deletion-vector.index-file.target-size": "60 b"})
@@ -144,9 +164,7 @@ def test_deletes_at_the_same_time_in_one_file_lose_nothing(tmp_path: Path, optio
     table = made(tmp_path, options)
     table.append(some(0, 30))
     state = table.catalog.state()
-    staged = [
-        table.stager.changer.delete_rows(state, found_rows(table, where)) for where in ("id < 10", "id >= 20")
-    ]
+    staged = [staged_delete(table, state, where) for where in ("id < 10", "id >= 20")]
     for one in staged:
         one.commit(CommitId.new())
     assert ids(sound(table)) == list(range(10, 20))
@@ -160,12 +178,10 @@ def test_a_row_that_others_have_deleted_makes_the_change_stale(
     table = made(tmp_path, options)
     table.append(some(0, 30))
     state = table.catalog.state()
-    changer = table.stager.changer
-    first, second = (changer.delete_rows(state, found_rows(table, w)) for w in ("id = 7", "id IN (7, 8)"))
+    first, second = (staged_delete(table, state, where) for where in ("id = 7", "id IN (7, 8)"))
     first.commit(CommitId.new())
-    with pytest.raises(StaleChangeError):
+    with pytest.raises(OvertakenError):
         second.commit(CommitId.new())
-    second.discard()
     assert ids(sound(table)) == [i for i in range(30) if i != 7]
 
 
@@ -186,7 +202,7 @@ def test_a_delete_that_a_compaction_overtook_is_computed_again(
             assert Table.open(table.path).compact(full=True) is not None
         return RowChange(found)
 
-    assert table.stager.change_rows(work, CommitId.new()) is not None
+    assert change_rows(table, work) is not None
     assert len(calls) == 2
     assert calls[0] != calls[1]
     assert ids(sound(table)) == [i for i in range(60) if i % 10 != 3]
@@ -198,7 +214,7 @@ def test_a_compaction_that_a_delete_overtook_revives_nothing(tmp_path: Path, opt
     table = made(tmp_path, options)
     table.append(some(0, 30))
     table.append(some(30, 60))
-    staged = table.stage_rewrite(full=True)
+    staged = table.stage_compaction(full=True)
     assert staged.changes
     Table.open(table.path).delete(where="id < 5")
     assert staged.commit(CommitId.new()) is not None
@@ -217,7 +233,7 @@ def test_a_compaction_of_other_files_keeps_the_vectors_of_a_delete(
     table.append(some(0, 400))
     table.append(some(400, 700))
     table.delete(where="id < 300")
-    staged = table.stage_rewrite()
+    staged = table.stage_compaction()
     new = some(700, 760)
     table.append(new)
     Table.open(table.path).delete(where="id >= 730")
@@ -241,7 +257,7 @@ def test_rows_are_replaced_in_one_snapshot(tmp_path: Path, options: dict[str, st
         ids = pa.array([100 + i for i in rows.column("id").to_pylist()], pa.int64())
         return RowChange(found, rows.set_column(0, "id", ids))
 
-    after = table.stager.change_rows(work, CommitId.new())
+    after = change_rows(table, work)
     assert after is not None
     assert calls == [1, 2], "the row that the other delete took is not written again"
     assert ids(sound(table)) == [*range(8, 30), *(100 + i for i in range(8) if i != 4)]
@@ -268,7 +284,7 @@ def test_a_statement_that_always_loses_is_refused_and_leaves_no_file(
     with pytest.raises(
         CommitConflictError, match="statement failed: in all 2 attempts others changed its rows"
     ):
-        table.stager.change_rows(work, CommitId.new())
+        change_rows(table, work)
     assert ids(sound(table)) == list(range(28))
 
 
@@ -321,13 +337,13 @@ def test_a_change_whose_snapshot_has_expired_is_committed_on_the_latest(
     table.append(some(0, 30))
     table.delete(where="id = 1")
     state = table.catalog.state()
-    staged = table.stager.changer.delete_rows(state, found_rows(table, "id = 2"))
+    staged = staged_delete(table, state, "id = 2")
     other = Table.open(table.path)
     for number in (3, 4):
         other.delete(where=f"id = {number}")
     other.expire_snapshots(retain_last=1)
     # Another process, which has read none of the DV index files of the base.
-    fresh = replace(staged, changer=Table.open(table.path).stager.changer)
+    fresh = replace(staged, stager=Table.open(table.path).stager)
     fresh.commit(CommitId.new())
     assert ids(sound(table)) == [0, *range(5, 30)]
 

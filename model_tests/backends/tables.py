@@ -305,9 +305,11 @@ class PaimonTable(AskedTable):
     def commit(self, ticket: int) -> str | None:
         from pktable.staged import StagedCompaction
 
+        from model_tests.backends.as_planned import commit_as_planned
+
         staged = self._staged.pop(ticket)
         if isinstance(staged, StagedCompaction):
-            conflicts = staged.commit_as_planned(self._commit_id())
+            conflicts = commit_as_planned(staged, self._commit_id())
             return next((conflict.clause for conflict in conflicts.values()), None)
         with self._windows():  # it may have to be planned again
             staged.commit(self._commit_id())

@@ -34,7 +34,9 @@ def put(table: Table, *changes: tuple[str, int, int | None], write_only: bool = 
     )
     staged = table.stage_write(rows, ChangeKind(column="op"), write_only=write_only)
     assert staged is not None
-    return staged.commit(CommitId.new()).id
+    after = staged.commit(CommitId.new())
+    assert after is not None, "there is a row"
+    return after.id
 
 
 def three_writes(path: Path) -> Table:

@@ -50,7 +50,7 @@ OPTIONS: Final[Mapping[str, Sequence[str]]] = {
 }
 GAVE_UP: Final = {
     "compact": "compaction failed: in all 3 attempts",
-    "upsert": "write failed: other writers took its sequence numbers in all 3 attempts",
+    "upsert": "write failed: in all 3 attempts other writers took its sequence numbers",
     "update": "failed: ",
     "delete": "failed: ",
 }

@@ -28,7 +28,7 @@ def test_a_statement_that_undoes_what_others_write_is_noticed(monkeypatch: pytes
 
 
 def test_a_compaction_that_leaves_its_files_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(StagedCompaction, "discard", lambda self: setattr(self, "changes", []))
+    monkeypatch.setattr(StagedCompaction, "discard", lambda self: setattr(self, "changes", ()))
     with pytest.raises(CheckFailed, match="files that nobody needs"):
         contests.draw(12, seed=1)
 

@@ -60,6 +60,7 @@ REFERENCE: Final = (
     "run",
     "scan.py",
     "staged.py",
+    "staged_write.py",
     "staging.py",
     "store",
     "table.py",

@@ -11,15 +11,15 @@ from unittest import mock
 
 import numpy as np
 import pyarrow as pa
-from pktable import staged, staging
+from pktable import staged, staged_write, staging
 from pktable.bucket.assign import HashedBuckets
 from pktable.bucket.partitions import Partitions
 from pktable.bucket.write import BucketAppend
 from pktable.catalog import commit, rules
-from pktable.catalog.changes import Append, CommitId, Conflicts
+from pktable.catalog.changes import Append, CommitId
 from pktable.catalog.manifests import Manifests
 from pktable.catalog.retention import Expiry
-from pktable.catalog.rules import Conflict
+from pktable.catalog.rules import Attempt
 from pktable.catalog.state import Delta, TableState
 from pktable.format.metadata.manifest import ADD, DELETE
 from pktable.lsm.vectors import VectorMaintainer
@@ -39,10 +39,10 @@ def _narrowed(of_rows: Any) -> Any:
 def _vectors_with_the_append(append: Any) -> Any:
     """Let the commit of a write know the compaction that follows, and plan that on the result of the write."""
 
-    def appended(self: staged.StagedWrite, commit_id: CommitId) -> TableState:
+    def appended(self: staged_write.StagedWrite, commit_id: CommitId) -> TableState | None:
         _committing.write = self
         try:
-            state: TableState = append(self, commit_id)
+            state: TableState | None = append(self, commit_id)
         finally:
             _committing.write = None
         self.changes = [replace(change, base_index=change.index) for change in self.changes]
@@ -126,10 +126,10 @@ def _folded_as_it_comes(fold: Any) -> Any:
 def _restarts_when_write_only(write: Any) -> Any:
     """Number the rows of a write-only write from 0: its writer restores no files."""
 
-    def written(self: Any, *staged: Any, write_only: bool, **how: Any) -> Any:
+    def written(*staged: Any, write_only: bool, **how: Any) -> Any:
         from_zero = mock.patch.object(staging, "next_sequences", return_value={})
         with from_zero if write_only else nullcontext():
-            return write(self, *staged, write_only=write_only, **how)
+            return write(*staged, write_only=write_only, **how)
 
     return written
 
@@ -145,20 +145,21 @@ def _only_what_is_left(checked: Any) -> Any:
     return ((clause, compared),)
 
 
-def _refused_unless_latest(commit_as_planned: Any) -> Any:
+def _refused_unless_latest(change: Any) -> Any:
     """Compare nothing but the snapshot: a compaction is refused if any other was committed since it was planned."""
 
-    def committed(self: staged.StagedCompaction, commit_id: CommitId) -> Conflicts:
-        latest = self.stager.committer.latest().id
-        if latest == self.base.id:
-            found: Conflicts = commit_as_planned(self, commit_id)
-            return found
-        what = f"snapshot {latest} is newer than {self.base.id}, on which this was planned"
-        refused = {change.place.id: Conflict("CMT-7", what) for change in self.changes}
-        self.discard()
-        return refused
+    def planned(self: staged.StagedCompaction) -> Any:
+        base, found = self.base.id, change(self)
 
-    return committed
+        def is_latest(attempt: Attempt) -> str | None:
+            latest = attempt.state.id
+            return (
+                None if latest == base else f"snapshot {latest} is newer than {base}, on which it was planned"
+            )
+
+        return found and replace(found, rules=(("CMT-7", is_latest),))
+
+    return planned
 
 
 MUTANTS = (
@@ -166,7 +167,7 @@ MUTANTS = (
         "M03",
         "deleted positions become visible with the write, a snapshot before the rows that replace them",
         patched(
-            (staged.StagedWrite, "commit_append", _vectors_with_the_append),
+            (staged_write.StagedWrite, "commit_append", _vectors_with_the_append),
             (Append, "delta", _index_of_what_follows),
         ),
         "appended: a write changes no vector",
@@ -230,7 +231,7 @@ MUTANTS = (
         "M18",
         "sequence numbers restart with a write-only writer",
         patched(
-            (staging.Stager, "write", _restarts_when_write_only),
+            (staged_write.StagedWrite, "of", _restarts_when_write_only),
             (rules, "APPEND_RULES", instead(())),
         ),
         "appended: sequence numbers start above",
@@ -253,7 +254,7 @@ MUTANTS = (
         "the numbers of rows replaced within a write count as free, though its compaction is planned",
         patched(
             (rules, "APPEND_RULES", _only_what_is_left),
-            (staged.StagedWrite, "drop_stale", instead(lambda self, state: [])),
+            (staged_write.StagedWrite, "drop_stale", instead(lambda self, state: [])),
         ),
         f"{LEVEL_ZERO_LEFT}|{READ}|newer_runs_hold_newer_records: ",
         ("CMT-18", "CMT-10"),
@@ -261,14 +262,14 @@ MUTANTS = (
     Mutant(
         "C21",
         "the compaction planned with a write is committed though its bucket has changed",
-        patched((staged.StagedWrite, "drop_stale", instead(lambda self, state: []))),
+        patched((staged_write.StagedWrite, "drop_stale", instead(lambda self, state: []))),
         "newer_runs_hold_newer_records: ",
         ("CMT-54", "LSM-4"),
     ),
     Mutant(
         "O1",
         "a compaction is refused whenever another snapshot came between",
-        patched((staged.StagedCompaction, "commit_as_planned", _refused_unless_latest)),
+        patched((staged.StagedCompaction, "change", _refused_unless_latest)),
         "refusal_agrees: refused by CMT-7, though it breaks ",
         ("CMT-7", "CMT-14"),
     ),

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 
-from pktable import staged
+from pktable import staged_write
 from pktable.catalog import (
     branch_names,
     branches,
@@ -393,7 +393,7 @@ PROTOCOL = (
     ),
     _mutant(
         33, "an interrupted commit removes its files",
-        patched((staged.StagedWrite, "commit_append", faults.removes_after_an_interrupt)),
+        patched((staged_write.StagedWrite, "commit_append", faults.removes_after_an_interrupt)),
         "CMT-39", "a: write only", "a interrupt after put_if_absent snapshot-", MISSING,
     ),
     _mutant(

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from pktable import staged
+from pktable import staged_write
 from pktable.bucket.write import BucketAppend
 from pktable.catalog.changes import Compaction
 from pktable.catalog.commit import CommittedError
@@ -60,7 +60,7 @@ def interrupt_is_failure(original: Any) -> Any:
 def removes_after_an_interrupt(original: Any) -> Any:
     """Discard a write though its commit has happened, or may have."""
 
-    def committed(write: staged.StagedWrite, commit_id: Any) -> Any:
+    def committed(write: staged_write.StagedWrite, commit_id: Any) -> Any:
         try:
             return original(write, commit_id)
         except (CommittedError, CommitUnknownError):

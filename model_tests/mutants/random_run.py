@@ -102,9 +102,8 @@ _STATEMENTS: Final = _tests_in("statements", "append", "engines", "table")
 _FILES: Final = _tests_in("format", "vectors", "table", "damage", "check")
 _HUDI: Final = _tests_in("hudi")
 
-_TOP: Final = tuple(
-    f"reference/pktable/{name}.py" for name in ("staging", "staged", "file_changes", "dml", "__main__")
-)
+_STAGING: Final = ("staging", "staged", "staged_write")
+_TOP: Final = tuple(f"reference/pktable/{name}.py" for name in (*_STAGING, "dml", "__main__"))
 
 AREAS: Final = (
     Area("lsm", ("reference/pktable/lsm",), _TESTS),
@@ -112,9 +111,8 @@ AREAS: Final = (
     Area("merge", ("reference/pktable/merge",), _TESTS),
     Area("catalog", ("reference/pktable/catalog",), _TESTS, without=_LOG),
     Area("catalog, the log", _LOG, _TESTS),
-    Area("staging", ("reference/pktable/staging.py", "reference/pktable/staged.py"), _TESTS),
+    Area("staging", tuple(f"reference/pktable/{name}.py" for name in _STAGING), _TESTS),
     Area("kinds", ("reference/pktable/kinds",), _TESTS),
-    Area("file changes", ("reference/pktable/file_changes.py",), _TESTS),
     Area("statements", ("reference/pktable/statements", "reference/pktable/dml.py"), _STATEMENTS),
     Area("tables", ("reference/pktable",), _TESTS, without=_TOP),
     Area("runs", ("reference/pktable/run",), _TESTS),

@@ -36,8 +36,8 @@ class NeverCompacted(PrimaryKeyTables):
     ) -> tuple[Sequence[Any], bool]:
         return live, True
 
-    def choose_compaction(self, context: TableContext, state: BucketState, *, full: bool) -> Pick | None:
-        return None
+    def choose_compaction(self, context: TableContext, state: BucketState, *, full: bool) -> list[Pick]:
+        return []
 
 
 def test_a_second_kind_of_table_decides_what_is_compacted_and_read(

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from pktable import CommitId, InvalidRequestError, Table
 from pktable.ingest.changes import ChangeKind
+from pktable.staged_write import StagedWrite
 from pktable_spec.covers import covers
 
 from model_tests.backends.spark_session import spark_session
@@ -116,10 +117,11 @@ def test_each_default_read_sees_the_rows_before_or_after_an_overwrite(
 @covers("STM-7", "CMT-7")
 def test_an_overwrite_removes_what_is_live_when_it_commits(table: Table) -> None:
     other = Table.open(table.path)
-    staged = table.stager.write(
+    new = table.to_arrow(where="region = 'us'")
+    staged = StagedWrite.of(
+        table.stager,
         table.catalog.state(),
-        table.to_arrow(where="region = 'us'"),
-        ChangeKind(),
+        lambda state: (new, ChangeKind()),
         write_only=False,
         replaces=lambda partition: True,
     )

@@ -14,6 +14,7 @@ from pktable.catalog.read_plan import uncompacted_row_count
 from pktable.ingest.changes import ChangeKind
 from pktable.retry import RetryPolicy
 
+from model_tests.backends.as_planned import commit_as_planned
 from model_tests.damage.table_damage import Surgeon
 from model_tests.store_work.play import VECTORS, Play, rows
 
@@ -66,7 +67,7 @@ def a_faster_compaction(play: Play) -> None:
     play.others().compact(full=True)
     play.step(
         "a staged compaction, as planned",
-        lambda: list(staged.commit_as_planned(NAMED).values()),
+        lambda: list(commit_as_planned(staged, NAMED).values()),
     )
 
 
@@ -142,7 +143,8 @@ def reads_while_others_expire(play: Play) -> None:
 def _committed(table: Table) -> object:
     staged = table.stage_write(rows(table.schema, (9, "z")), ChangeKind(), write_only=True)
     assert staged is not None, "there is a row"
-    return staged.commit(NAMED).id
+    after = staged.commit(NAMED)
+    return after and after.id
 
 
 def _unlink(play: Play, *snapshots: int) -> None:

@@ -12,6 +12,7 @@ from typing import Final
 from pktable import CommitId, Table
 from pktable.catalog.summaries import history
 
+from model_tests.backends.as_planned import commit_as_planned
 from model_tests.store_work.play import VECTORS, Play, rows
 
 NAMED: Final = CommitId("compactor", 1)
@@ -293,8 +294,8 @@ def compactions_that_meet(play: Play) -> None:
     one = table.stage_compaction(full=False)
     play.upsert("write", table, (0, "a"), (1, "b"), (2, "c"), (3, "d"))
     other = table.stage_compaction(full=False)
-    play.step("commit the second", lambda: list(other.commit_as_planned(NAMED).values()))
-    play.step("commit the first", lambda: list(one.commit_as_planned(NAMED).values()))
+    play.step("commit the second", lambda: list(commit_as_planned(other, NAMED).values()))
+    play.step("commit the first", lambda: list(commit_as_planned(one, NAMED).values()))
     play.upsert("write once more", table, (0, "e"), (3, "f"))
     again = table.stage_compaction(full=True)
     other_handle = play.others()

@@ -23,7 +23,8 @@ from pktable.change_scan import ChangeScan
 from pktable.dml import MergeBuilder
 from pktable.ingest.changes import ChangeKind
 from pktable.scan import Scan
-from pktable.staged import StagedCompaction, StagedWrite
+from pktable.staged import StagedCompaction
+from pktable.staged_write import StagedWrite
 from pktable_hudi.scan import HudiScan
 
 # fmt: off
@@ -87,6 +88,7 @@ LIKELY: dict[str, tuple[Any, ...]] = {
 }
 ANYTHING = (*NAMES, *CONDITIONS, *NUMBERS, *TIMES, *ROWS, *SETS, *OTHERS)
 DEEPEST = 3  # results of results
+PARTS: set[str] = {"of", "change", "refuse", "plan_again", "given_up"}
 INNER: dict[Any, set[str]] = {
     Table: set(),
     HudiTable: {"writer", "timeline"},
@@ -94,8 +96,8 @@ INNER: dict[Any, set[str]] = {
     HudiScan: {"locate"},
     Scan: set(),
     ChangeScan: set(),
-    StagedWrite: {"plan", "drop_stale", "commit_append"},
-    StagedCompaction: {"commit_as_planned"},
+    StagedWrite: {*PARTS, "plan", "drop_stale", "commit_append"},
+    StagedCompaction: PARTS,
 }
 """Classes that have methods for users, and those of their methods that are not."""
 

@@ -28,7 +28,6 @@ FLAGS: tuple[tuple[Callable[..., object], str], ...] = (
     (Table.compact, "full"),
     (Table.plan_compaction, "full"),
     (Table.stage_compaction, "full"),
-    (Table.stage_rewrite, "full"),
     (Table.stage_write, "write_only"),
     (Table.expire_snapshots, "dry_run"),
     (Table.remove_orphans, "dry_run"),

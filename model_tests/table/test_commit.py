@@ -22,6 +22,8 @@ from pktable.store.file_io import LocalFileIO
 from pktable_spec.covers import covers
 from pktable_spec.vocabulary import RowKind
 
+from model_tests.backends.as_planned import commit_as_planned
+
 DV = {"deletion-vectors.enabled": "true"}
 INSERT = ChangeKind(RowKind.INSERT)
 
@@ -227,7 +229,7 @@ def test_a_compaction_of_one_commit_is_all_or_nothing(tmp_path: Path) -> None:
     slow = table.stage_compaction()
     Table.open(tmp_path).compact()
     before = len(table.snapshots())
-    (conflict,) = slow.commit_as_planned(CommitId("slow")).values()
+    (conflict,) = commit_as_planned(slow, CommitId("slow")).values()
     assert conflict.clause == "CMT-7"
     assert len(table.snapshots()) == before
 
@@ -348,7 +350,7 @@ def test_a_change_that_would_overlap_in_a_level_is_refused(tmp_path: Path) -> No
     wrong = replace(second, added=tuple(replace(f, level=5) for f in second.added), index=second.base_index)
     wrong = replace(wrong, removed=tuple(f for f in wrong.removed if f.level == 0))
     staged = StagedCompaction(table.stager, [wrong], full=False, base=table.catalog.state())
-    (conflict,) = staged.commit_as_planned(CommitId("x")).values()
+    (conflict,) = commit_as_planned(staged, CommitId("x")).values()
     assert conflict.clause == "CMT-11"
     assert "overlap" in str(conflict)
     assert change.removed

@@ -104,7 +104,9 @@ def test_a_write_that_is_overtaken_compacts_what_is_there_then(tmp_path: Path) -
     other = Table.open(tmp_path / "t")
     put(other, 2, 300)
     assert levels(table) != {5}
-    assert late.commit(CommitId.new()).files
+    after = late.commit(CommitId.new())
+    assert after is not None
+    assert after.files
     assert levels(table) == {5}
     assert table.count() == 1000
     assert not table.check().findings

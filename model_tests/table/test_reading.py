@@ -27,6 +27,7 @@ from pktable.staged import StagedCompaction
 from pktable_spec.covers import covers
 from pktable_spec.vocabulary import RowKind
 
+from model_tests.backends.as_planned import commit_as_planned
 from model_tests.histories.typed import VALUES
 
 DV = {"deletion-vectors.enabled": "true"}
@@ -132,9 +133,8 @@ def tombstones_above_level_zero(path: Path) -> Table:
     bucket = plain.catalog.states.bucket(state, identity)
     fresh = next(f for f in bucket.files if f.level == 0)
     up = BucketChange(bucket.place, (fresh,), (replace(fresh, level=2),), None, None)
-    assert not StagedCompaction(plain.stager, [up], full=False, base=state).commit_as_planned(
-        CommitId("test")
-    )
+    staged = StagedCompaction(plain.stager, [up], full=False, base=state)
+    assert not commit_as_planned(staged, CommitId("test"))
     definition = path / "schema" / "schema-0"
     changed = replace(plain.schema, options={**plain.schema.options, "deletion-vectors.enabled": "true"})
     definition.write_bytes(encode_schema(changed))
@@ -155,9 +155,8 @@ def test_vectors_switched_on_later_hide_what_was_written_before(tmp_path: Path, 
     up = BucketChange(
         plain.catalog.context.place(*identity), (fresh,), (replace(fresh, level=2),), None, None
     )
-    assert not StagedCompaction(plain.stager, [up], full=False, base=state).commit_as_planned(
-        CommitId("test")
-    )
+    staged = StagedCompaction(plain.stager, [up], full=False, base=state)
+    assert not commit_as_planned(staged, CommitId("test"))
     options = {**plain.schema.options, "deletion-vectors.enabled": "true"}
     (tmp_path / "schema" / "schema-1").write_bytes(
         encode_schema(replace(plain.schema, id=1, options=options))

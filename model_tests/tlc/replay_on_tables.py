@@ -20,12 +20,14 @@ from pktable.ingest.changes import ChangeKind
 from pktable.lsm.bucket import BucketState
 from pktable.lsm.universal import Pick
 from pktable.run.runner import CompactionTask
-from pktable.staged import StagedCompaction, StagedWrite
+from pktable.staged import StagedCompaction
+from pktable.staged_write import StagedWrite
 from pktable_spec.model import invariants, picks
 from pktable_spec.model.mechanism import State
 from pktable_spec.model.options import ModelOptions
 from pktable_spec.options import parse_options
 
+from model_tests.backends.as_planned import commit_as_planned
 from model_tests.refinement.check import Refinement
 
 SMALLEST, GREATEST = "1 b", "1 gb"
@@ -114,6 +116,7 @@ class Replay:
             write = self.work.pop(job)
             assert isinstance(write, StagedWrite)
             state = write.commit_append(CommitId("test"))
+            assert state is not None, "there is a row"
             write.drop_stale(state)
             if write.changes:  # what `StagedWrite.commit` does at once: others may come between
                 self.work[job] = StagedCompaction(write.stager, write.changes, full=False, base=state)
@@ -121,7 +124,7 @@ class Replay:
         elif action == "CommitCompaction":
             prepared = self.work.pop(job)
             assert isinstance(prepared, StagedCompaction)
-            conflicts = prepared.commit_as_planned(CommitId("test"))
+            conflicts = commit_as_planned(prepared, CommitId("test"))
             if conflicts:
                 clauses = sorted({conflict.clause for conflict in conflicts.values()})
                 raise DifferenceError(f"the commit is refused by {', '.join(clauses)}")

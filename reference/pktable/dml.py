@@ -21,7 +21,7 @@ from pktable_spec.vocabulary import RowKind
 
 from pktable.catalog.arguments import expect_flag, expect_text
 from pktable.catalog.catalog import Catalog
-from pktable.catalog.changes import CommitId
+from pktable.catalog.changes import CommitId, Replaces
 from pktable.catalog.read_plan import plan_read
 from pktable.catalog.state import TableState
 from pktable.format.binary_row import decode_row
@@ -34,7 +34,9 @@ from pktable.predicate.literals import general
 from pktable.predicate.tree import Column, Expression
 from pktable.run.of_frames import raised_for
 from pktable.run.runner import Query, RowChange, Runner, understands_sparks_words
-from pktable.staging import Stager, Work
+from pktable.staged import RowWork, StagedRows
+from pktable.staged_write import StagedWrite, Work
+from pktable.staging import Stager
 from pktable.statements.names import Names, join_of
 from pktable.statements.plan import KIND, SOURCE, TARGET, Clause, SparkText, Statement, When, qualified
 from pktable.statements.pruning import of_table, target_condition
@@ -99,7 +101,7 @@ class Statements:
             query = self._query(state, columns, predicate)
             return self.runner.rows_to_write(context, query), ChangeKind(RowKind.DELETE, keys_only=not whole)
 
-        return self._committed(work, commit_id)
+        return self._written(work, commit_id)
 
     def _without_source(self, clause: Clause, names: Names) -> Statement:
         schema, tracked = self.catalog.context.schema, self.catalog.context.options.row_tracking
@@ -122,8 +124,7 @@ class Statements:
         def work(state: TableState) -> RowChange:
             return RowChange(self.runner.find(self.catalog.context, self._query(state, (), predicate)))
 
-        after = self.stager.change_rows(work, commit_id)
-        return after.id if after else None
+        return self._changed(work, commit_id)
 
     def execute(
         self, statement: Statement, source: Any, predicate: Predicate | None, commit_id: CommitId
@@ -137,7 +138,7 @@ class Statements:
             rows = self.runner.changes(self.catalog.context, query, statement, source)
             return rows, ChangeKind(column=KIND)
 
-        return self._committed(work, commit_id)
+        return self._written(work, commit_id)
 
     def _execute_by_place(
         self, statement: Statement, source: Any, predicate: Predicate | None, commit_id: CommitId
@@ -155,11 +156,10 @@ class Statements:
             return self.runner.divided(self.catalog.context, query, statement, changes)
 
         try:
-            after = self.stager.change_rows(work, commit_id)
+            return self._changed(work, commit_id)
         finally:
             for changes in kept:
                 self.runner.release(changes)
-        return after.id if after else None
 
     def overwrite(self, rows: Any, where: str | None, commit_id: CommitId) -> int | None:
         """Replace the rows that ``where`` holds for by ``rows``; None if nothing changes."""
@@ -169,15 +169,7 @@ class Statements:
         holds = self._partitions(predicate)
         change = ChangeKind(RowKind.INSERT, whole=True)  # a column that is left out would lose values
         rows = accept_rows(rows, context.schema, change)
-        staged = self.catalog.committer.retry_on_latest_state(
-            lambda state: self.stager.write(
-                state, rows, change, write_only=context.options.leaves_compaction, replaces=holds
-            )
-        )
-        assert staged is not None  # as it replaces rows
-        before = staged.base.id
-        after = staged.commit(commit_id).id
-        return after if after != before else None
+        return self._written(lambda state: (rows, change), commit_id, holds, isolated=False)
 
     def rescale(self, where: str | None, commit_id: CommitId) -> int | None:
         """Write the partitions again that have another number of buckets than the option; None if there are none.
@@ -211,10 +203,7 @@ class Statements:
             parts = [part for part in parts if part.state.place.partition in old]
             return self.runner.rows_to_write(context, Query(parts, context.schema.value_names)), change
 
-        after = self.stager.execute(
-            work, commit_id, write_only=context.options.leaves_compaction, replaces=lambda one: one in old
-        )
-        return after.id if after else None
+        return self._written(work, commit_id, lambda one: one in old)
 
     def is_about_partitions(self, where: str | None) -> bool:
         """Whether an overwrite with the condition ``where`` replaces whole partitions. Clauses: STM-7, STM-10."""
@@ -241,8 +230,7 @@ class Statements:
         def work(state: TableState) -> RowChange:
             return RowChange(self.runner.find(context, self._query(state, (), predicate)), rows)
 
-        after = self.stager.change_rows(work, commit_id)
-        return after.id if after else None
+        return self._changed(work, commit_id)
 
     def condition(self, where: str | None) -> Predicate | None:
         """Return the condition ``where``. Raises InvalidRequestError."""
@@ -250,11 +238,29 @@ class Statements:
             raise InvalidRequestError(f"where: expected text, found {type(where).__name__}")
         return parse(where, self.catalog.context.schema.fields) if where is not None else None
 
-    def _committed(self, work: Work, commit_id: CommitId) -> int | None:
-        state = self.stager.execute(
-            work, commit_id, write_only=self.catalog.context.options.leaves_compaction
+    def _written(
+        self, work: Work, commit_id: CommitId, replaces: Replaces | None = None, *, isolated: bool = True
+    ) -> int | None:
+        """Write the rows that ``work`` computes from the latest state; return the id of the snapshot after it.
+
+        ``replaces``, ``isolated``: as in `StagedWrite.of`. Clauses: BKT-20, STM-6.
+        """
+        only = self.catalog.context.options.leaves_compaction
+        staged = self.catalog.committer.retry_on_latest_state(
+            lambda state: StagedWrite.of(
+                self.stager, state, work, write_only=only, isolated=isolated, replaces=replaces
+            )
         )
-        return state.id if state else None
+        after = staged.commit(commit_id) if staged else None
+        return after.id if after else None
+
+    def _changed(self, work: RowWork, commit_id: CommitId) -> int | None:
+        """Change the rows of an append table that ``work`` finds in the latest state. Clauses: APP-12 to APP-18."""
+        staged = self.catalog.committer.retry_on_latest_state(
+            lambda state: StagedRows.of(self.stager, state, work)
+        )
+        after = staged.commit(commit_id)
+        return after.id if after else None
 
     def _query(self, state: TableState, columns: Sequence[str], predicate: Predicate | None) -> Query:
         context = self.catalog.context

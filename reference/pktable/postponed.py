@@ -11,94 +11,90 @@ Clauses: BKT-14, BKT-15, BKT-16.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
-
-from pktable_spec.errors import CommitConflictError, CommitUnknownError
+from dataclasses import dataclass, field, replace
 
 from pktable.bucket.assign import BucketsOfPartitions
 from pktable.bucket.changes import ROW_KIND
 from pktable.bucket.write import BucketAppend
 from pktable.catalog import rules
-from pktable.catalog.changes import CommitId, Compaction
-from pktable.catalog.commit import CommittedError
+from pktable.catalog.changes import CatalogChange, CommitId, Compaction, Conflicts
 from pktable.catalog.rules import Attempt
 from pktable.catalog.state import TableState
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.ingest.changes import ChangeKind
 from pktable.lsm.bucket import BucketChange, ChangeRead
-from pktable.retry import retry
 from pktable.run.runner import ChangeQuery
-from pktable.staged import next_sequences, with_appends
+from pktable.staged import NO_ROW_IS_LOST, committed, remove_created
+from pktable.staged_write import with_appends
+from pktable.staging import Stager, next_sequences
 from pktable.store.new_files import NewFiles, remove_quietly
-
-if TYPE_CHECKING:
-    from pktable.staging import Stager
-
-
-class _LostRaceError(Exception):
-    """Others have changed the buckets that rows were moved to."""
 
 
 @dataclass(slots=True)
-class WaitingMove:
-    """Moves the rows that wait for a bucket. ``full``: whether the buckets are compacted fully."""
+class StagedMove:
+    """Rows that waited, in the files of their buckets, which are not visible. Commit it or discard it, once.
+
+    ``full``: whether the buckets are compacted fully. ``totals``: the numbers of buckets by partition.
+    """
 
     stager: Stager
     full: bool
+    base: TableState
+    changes: Sequence[BucketChange] = ()
+    totals: Mapping[bytes, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, stager: Stager, state: TableState, *, full: bool) -> StagedMove:
+        """Stage the move of the rows that wait in ``state``."""
+        staged = cls(stager, full, state)
+        staged.plan_again(state)
+        return staged
 
     def commit(self, commit_id: CommitId) -> TableState | None:
         """Move the rows and return the state after it, None if none wait.
 
-        If others change the buckets meanwhile, all of it is done again. Raises CommitConflictError after many such
-        changes. Clauses: BKT-14, BKT-16.
+        If others change the buckets before the commit, all of it is done again. Raises CommitConflictError after many
+        such changes. Clauses: BKT-14, BKT-16.
         """
-        committer, context = self.stager.committer, self.stager.context
+        return committed(self, commit_id)
 
-        def attempt() -> TableState | None:
-            state, changes, totals = committer.retry_on_latest_state(self._moved)
-            if not changes:
-                return None
-            paths = [path for change in changes for path in change.created]
-            planned = {change.place.id: _names(state.files.get(change.place.id, ())) for change in changes}
+    def change(self) -> CatalogChange | None:
+        """Return the changes of all buckets, none of which may have other files by now; None if no rows wait."""
+        if not self.changes:
+            return None
+        base = self.base
 
-            def unchanged(attempt: Attempt) -> str | None:
-                place = attempt.change.place
-                live = _names(attempt.state.files.get(place.id, ()))
-                same = live == planned[place.id] or place.bucket < 0
-                return None if same else f"bucket {place.bucket} has other files"
+        def unchanged(attempt: Attempt) -> str | None:
+            place = attempt.change.place
+            before, now = (_names(one.files.get(place.id, ())) for one in (base, attempt.state))
+            return None if before == now or place.bucket < 0 else f"bucket {place.bucket} has other files"
 
-            checked = (*rules.COMPACTION_RULES, ("CMT-54", unchanged))
-            change = Compaction(changes, context.options.bucket, context.order, False, checked, totals)
-            try:
-                outcome = committer.commit(change, commit_id, state)
-            except (CommittedError, CommitUnknownError):
-                raise
-            except BaseException:
-                remove_quietly(context.store, paths)
-                raise
-            if outcome.refused:
-                remove_quietly(context.store, paths)
-                raise _LostRaceError
-            return outcome.state
+        checked = (*rules.COMPACTION_RULES, ("CMT-54", unchanged))
+        context = self.stager.context
+        return Compaction(self.changes, context.options.bucket, context.order, False, checked, self.totals)
 
-        try:
-            return retry(attempt, on=_LostRaceError, policy=self.stager.policy)
-        except _LostRaceError:
-            raise CommitConflictError(
-                f"compaction failed: in all {self.stager.policy.attempts} attempts others changed its buckets",
-                committer.latest().id,
-                "no row is lost; compact again when fewer write or compact",
-            ) from None
+    def refuse(self, refused: Conflicts) -> None:
+        """Remove the files made: all rows are moved, or none."""
+        self.discard()
 
-    def _moved(self, state: TableState) -> tuple[TableState, list[BucketChange], Mapping[bytes, int]]:
-        """Do the data work on ``state``; return it, the changes of buckets, and the number of these by partition."""
+    def given_up(self) -> tuple[str, str, str]:
+        """Return the parts of a message."""
+        return "compaction", "others changed its buckets", NO_ROW_IS_LOST
+
+    def discard(self) -> None:
+        """Remove the files made. Clauses: CMT-12."""
+        remove_created(self.stager.context, self.changes)
+        self.changes = ()
+
+    def plan_again(self, state: TableState) -> None:
+        """Do the data work on ``state``."""
         stager, context = self.stager, self.stager.context
         waiting = {bucket_id: in_order(state.files[bucket_id]) for bucket_id in state.waiting}
         places = {bucket_id: context.place(*bucket_id) for bucket_id in waiting}
         totals = {one[0]: state.total((one[0], 0), context.options.buckets_of_waiting) for one in waiting}
+        self.base, self.totals = state, totals
         if not waiting:
-            return state, [], totals
+            return
         new = NewFiles()
         try:
             parts = [ChangeRead(places[one], files) for one, files in waiting.items()]
@@ -108,7 +104,7 @@ class WaitingMove:
             numbers = next_sequences(state)
             appends = stager.runner.write(context, rows, change, assigner, numbers, new, stager.clock())
             after = with_appends(state, appends, waiting)
-            compacted = stager.changes(after, [append.place.id for append in appends], full=self.full)
+            compacted = stager.compacted(after, [append.place.id for append in appends], full=self.full)
         except BaseException:
             new.remove(context.store)
             raise
@@ -121,7 +117,7 @@ class WaitingMove:
         }
         remove_quietly(context.store, [path for path in new.paths if path not in used])
         changes[0] = replace(changes[0], created=tuple(path for path in new.paths if path in used))
-        return state, changes, totals
+        self.changes = changes
 
 
 def in_order(files: Sequence[DataFileMeta]) -> tuple[DataFileMeta, ...]:

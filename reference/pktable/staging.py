@@ -1,4 +1,4 @@
-"""Stage a write or a compaction: how a change goes from plan to files that a commit makes visible.
+"""Make the parts of a change: its new files, and the compaction that is planned on a state. Nothing becomes visible.
 
 A write:
 
@@ -15,38 +15,43 @@ Clauses: CMT-2, CMT-12, CMT-20, CMP-17, CMP-30.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
-from pktable_spec.errors import CommitConflictError, InvalidRequestError
+from pktable_spec.errors import InvalidRequestError
 from pktable_spec.options import POSTPONE_BUCKET
+from pktable_spec.vocabulary import RowKind
 
 from pktable.bucket.assign import assigner_of
 from pktable.bucket.hash_index import rebuilt
+from pktable.bucket.run_writer import FROM_COMPACTION, FROM_WRITE
 from pktable.bucket.write import BucketAppend
-from pktable.catalog.changes import Assignment, CommitId, Replaces
+from pktable.catalog.changes import Assignment, Replaces
 from pktable.catalog.commit import Committer
 from pktable.catalog.delta_commits import is_full_compaction_due
 from pktable.catalog.isolation import Isolation
 from pktable.catalog.state import StateLoader, TableState
 from pktable.context import TableContext
-from pktable.file_changes import REPLANS, FileChanger, RowWork, StagedRewrite
 from pktable.format.metadata.manifest import IndexManifestEntry
 from pktable.ingest.changes import ChangeKind
 from pktable.kinds import TableKind, kind_of
-from pktable.lsm.bucket import BucketChange, BucketId, BucketState
+from pktable.lsm.bucket import BucketId, BucketState, FileChange
 from pktable.lsm.universal import Pick
-from pktable.postponed import WaitingMove
-from pktable.retry import RetryPolicy, retry
-from pktable.run.runner import CompactionTask, RowChange, Runner
-from pktable.staged import StagedCompaction, StagedWrite, StaleReadError, Written, next_sequences
+from pktable.retry import RetryPolicy
+from pktable.run.runner import CompactionTask, FoundRows, RewriteTask, RowChange, Runner
 from pktable.store.new_files import NewFiles
 
-Work = Callable[[TableState], tuple[Any, ChangeKind]]
-"""Computes the changes of a statement from the state that it reads: rows, and their kinds."""
+REPLANS: Final = RetryPolicy(races=True)
+"""How often a change is planned again because others have changed what it is about."""
+INSERTED, UPDATED = ChangeKind(RowKind.INSERT), ChangeKind(RowKind.INSERT, row_ids=True)
+
+Written: TypeAlias = tuple[list[BucketAppend], Assignment]
+"""The files of rows that were written, and what the rows were assigned to dynamic buckets by."""
+PartChange: TypeAlias = Any
+"""A `BucketChange` of a table with a key, a `FileChange` of an append table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +72,7 @@ class PlannedCompaction:
 
 @dataclass(slots=True)
 class Stager:
-    """Plans, lets the runner work, and commits. ``clock``: milliseconds since the epoch."""
+    """Plans on a state and lets the runner work. ``clock``: milliseconds since the epoch; ``policy``: see `REPLANS`."""
 
     context: TableContext
     states: StateLoader
@@ -76,79 +81,16 @@ class Stager:
     clock: Callable[[], int]
     policy: RetryPolicy = REPLANS
 
-    def execute(
-        self, work: Work, commit_id: CommitId, *, write_only: bool, replaces: Replaces | None = None
-    ) -> TableState | None:
-        """Compute a statement on the latest snapshot and commit it; return the state after it, None without changes.
+    @property
+    def kind(self) -> TableKind:
+        return kind_of(self.context.schema, self.context.root)
 
-        ``replaces``: of one that writes partitions again, which these are. If another commit changed rows that it read,
-        it is computed again. Raises CommitConflictError after many such commits. Clauses: BKT-20, STM-6.
-        """
-
-        def attempt() -> TableState | None:
-            staged = self.committer.retry_on_latest_state(stage)
-            return staged.commit(commit_id) if staged else None
-
-        def stage(state: TableState) -> StagedWrite | None:
-            rows, change = work(state)
-            if rows is None:
-                return None
-            return self.write(state, rows, change, write_only=write_only, isolated=True, replaces=replaces)
-
-        try:
-            return retry(attempt, on=StaleReadError, policy=self.policy)
-        except StaleReadError as error:
-            raise CommitConflictError(
-                f"statement failed: in all {self.policy.attempts} attempts other writers changed the rows it read",
-                error.snapshot,
-                "nothing of it is visible; execute it again when fewer write to the same keys",
-            ) from None
-
-    def write(
-        self,
-        state: TableState,
-        rows: Any,
-        change: ChangeKind,
-        *,
-        write_only: bool,
-        isolated: bool = False,
-        replaces: Replaces | None = None,
-    ) -> StagedWrite | None:
-        """Stage a write on ``state``, the latest; None if it changes nothing. Clauses: CMT-2.
-
-        ``isolated``: whether ``rows`` were computed from ``state``. ``replaces``: of an overwrite, the partitions whose
-        rows go.
-        """
-        self._expect_same_keys(state)
-        new = NewFiles()
-
-        def written(state: TableState) -> Written:
-            return self._written(state, rows, change, new, replaces)
-
-        try:
-            appends, assignment = written(state)
-            if not appends and replaces is None:
-                new.remove(self.context.store)
-                return None
-            only = write_only or not self.kind.compacts_writes
-            read = state if isolated else None
-            staged = StagedWrite(
-                self, appends, new, only, state, written, assignment, read=read, replaces=replaces
-            )
-            if self.context.has_unaware_buckets:
-                staged.rules = ()
-            staged.plan(state)
-            return staged
-        except BaseException:
-            new.remove(self.context.store)
-            raise
-
-    def _written(
+    def written(
         self, state: TableState, rows: Any, change: ChangeKind, new: NewFiles, replaces: Replaces | None
     ) -> Written:
         """Write ``rows`` as files that are to become live after ``state``, whose hash index files assign them.
 
-        Clauses: BKT-4, BKT-8, BKT-9, BKT-11.
+        ``replaces``: of an overwrite, the partitions whose rows go. Clauses: BKT-4, BKT-8, BKT-9, BKT-11.
         """
         known: dict[BucketId, IndexManifestEntry] = {}
         made: dict[BucketId, IndexManifestEntry] = {}
@@ -166,115 +108,115 @@ class Stager:
         made |= {append.place.id: append.hashes for append in appends if append.hashes is not None}
         return appends, Assignment(state.hashes, made)
 
-    @property
-    def kind(self) -> TableKind:
-        return kind_of(self.context.schema, self.context.root)
+    def changed(self, state: TableState, change: RowChange) -> list[FileChange]:
+        """Write the rows that a statement adds to an append table, and drop those that it has found in ``state``.
 
-    @property
-    def changer(self) -> FileChanger:
-        """The part that changes the files of an append table."""
-        return FileChanger(self.context, self.states, self.committer, self.runner, self.clock, self.policy)
-
-    def change_rows(self, work: RowWork, commit_id: CommitId) -> TableState | None:
-        """Compute a statement on an append table and commit it; return the state after it, None without changes.
-
-        ``work`` gets the latest state, and gives the rows to delete, as `Runner.find` has found them there, and the
-        rows to add. It is called again if others have changed the rows to delete before the commit.
-        Raises CommitConflictError after many such commits. Clauses: APP-12 to APP-18.
+        With deletion vectors these become deleted positions, without them their files are written again.
+        Clauses: APP-12.
         """
+        appends: list[BucketAppend] = []
+        new = NewFiles()
+        try:
+            for rows, kind in ((change.rows, INSERTED), (change.updated, UPDATED)):
+                if rows is not None:
+                    assigner = assigner_of(self.context, {})
+                    appends += self.runner.write(self.context, rows, kind, assigner, {}, new, self.clock())
+            found = change.found
+            if self.context.options.deletion_vectors_enabled:
+                dropped = [
+                    FileChange(self.context.place(*one.bucket_id), deleted=one.positions) for one in found
+                ]
+            else:
+                dropped = self._rewritten(state, found)
+        except BaseException:
+            new.remove(self.context.store)
+            raise
+        added = [
+            FileChange(
+                one.place,
+                added=one.files,
+                created=tuple(self.context.data_path(one.place, file) for file in one.files),
+            )
+            for one in appends
+        ]
+        return added + dropped
 
-        def checked(state: TableState) -> RowChange:
-            self._expect_same_keys(state)
-            return work(state)
+    def _rewritten(self, state: TableState, found: Sequence[FoundRows]) -> list[FileChange]:
+        """Write each file without the rows found in it. Clauses: APP-12."""
+        tasks = []
+        for one in found:
+            bucket = self.states.bucket(state, one.bucket_id)
+            for file in bucket.files:
+                if file.file_name in one.positions:
+                    dropped = {file.file_name: one.positions[file.file_name]}
+                    token = str(uuid.uuid4())
+                    tasks.append(RewriteTask(bucket, (file,), token, self.clock(), FROM_WRITE, dropped))
+        return self.runner.rewrite(self.context, tasks) if tasks else []
 
-        return self.changer.execute(checked, commit_id)
-
-    def compact_files(self, state: TableState, *, full: bool) -> StagedRewrite:
-        """Stage the compaction of all buckets of ``state``, of an append table. Clauses: APP-19, APP-20."""
-        self._expect_same_keys(state)
-        return self.changer.compact(state, list(state.files), full=full)
-
-    def move_waiting(self, commit_id: CommitId, *, full: bool) -> TableState | None:
-        """Give buckets to the rows that wait for one; return the state after it, None if none wait. Clauses: BKT-14."""
-        return WaitingMove(self, full).commit(commit_id)
-
-    def compact(self, state: TableState, bucket_ids: Iterable[BucketId], *, full: bool) -> StagedCompaction:
-        """Stage the compaction of some buckets of ``state``, of a table with a primary key."""
-        return StagedCompaction(self, self.changes(state, bucket_ids, full=full), full, state)
-
-    def changes(
+    def compacted(
         self,
         state: TableState,
         bucket_ids: Iterable[BucketId],
         *,
         full: bool,
         cached_rows: Mapping[str, pa.Table] = MappingProxyType({}),
-    ) -> list[BucketChange]:
+    ) -> list[PartChange]:
         """Plan the compaction of some buckets of ``state`` and do its data work; nothing becomes visible.
 
         ``cached_rows``: the rows of some files by name, which then are not read.
         """
+        picks = [
+            (bucket, chosen, str(uuid.uuid4()), self.clock())
+            for bucket, chosen in self._picks(state, bucket_ids, full=full)
+        ]
+        if not picks:
+            return []
+        if not self.kind.has_levels:
+            rewrites = [
+                RewriteTask(bucket, chosen.files, token, now, FROM_COMPACTION)
+                for bucket, chosen, token, now in picks
+            ]
+            return [*self.runner.rewrite(self.context, rewrites)]
         tasks = []
-        for bucket, chosen in self._chosen(state, bucket_ids, full=full):
+        for bucket, chosen, token, now in picks:
             names = cached_rows.keys() & {file.file_name for file in chosen.files}
             rows = {name: cached_rows[name] for name in names}
-            tasks.append(CompactionTask(bucket, chosen, str(uuid.uuid4()), self.clock(), rows))
-        changes = self.runner.compact(self.context, tasks) if tasks else []
-        return [change for change in changes if not change.empty]
+            tasks.append(CompactionTask(bucket, chosen, token, now, rows))
+        return [change for change in self.runner.compact(self.context, tasks) if not change.empty]
 
     def planned(self, state: TableState, *, full: bool) -> list[PlannedCompaction]:
         """Return what a compaction of ``state`` would compact, per bucket; nothing is done.
 
         In an append table a bucket may have several groups of files, each of which is compacted by itself.
         """
-        if not self.context.schema.primary_keys:
-            tasks = self.changer.picks(state, state.files, full=full)
-            return [
-                PlannedCompaction(
-                    self.context.partition_path(task.state.place.partition),
-                    task.state.place.bucket,
-                    len(task.files),
-                    sum(file.row_count for file in task.files),
-                    task.input_bytes,
-                    0,
-                )
-                for task in tasks
+        waiting = [(self.context.place(*one), state.files[one], 0) for one in state.waiting]
+        picks = self._picks(state, state.files, full=full)
+        return [
+            PlannedCompaction(
+                self.context.partition_path(place.partition),
+                place.bucket,
+                len(files),
+                sum(file.row_count for file in files),
+                sum(file.file_size for file in files),
+                level,
+            )
+            for place, files, level in [
+                *waiting,
+                *((bucket.place, chosen.files, chosen.output_level) for bucket, chosen in picks),
             ]
-        waiting = [
-            PlannedCompaction(
-                self.context.partition_path(bucket_id[0]),
-                bucket_id[1],
-                len(state.files[bucket_id]),
-                sum(file.row_count for file in state.files[bucket_id]),
-                sum(file.file_size for file in state.files[bucket_id]),
-                0,
-            )
-            for bucket_id in state.waiting
-        ]
-        return waiting + [
-            PlannedCompaction(
-                self.context.partition_path(bucket.place.partition),
-                bucket.place.bucket,
-                len(chosen.files),
-                sum(file.row_count for file in chosen.files),
-                sum(file.file_size for file in chosen.files),
-                chosen.output_level,
-            )
-            for bucket, chosen in self._chosen(state, state.files, full=full)
         ]
 
-    def _chosen(
+    def _picks(
         self, state: TableState, bucket_ids: Iterable[BucketId], *, full: bool
     ) -> Iterator[tuple[BucketState, Pick]]:
-        """Yield the buckets that need a compaction, each with what to compact in it."""
-        self._expect_same_keys(state)
+        """Yield the buckets that need a compaction, each with what to compact in it. Reads metadata only."""
+        self.expect_same_keys(state)
         kind = self.kind
         for bucket_id in bucket_ids:
             if bucket_id[1] < 0:  # rows that wait for a bucket are moved, see `postponed`
                 continue
             bucket = self.states.bucket(state, bucket_id)
-            chosen = kind.choose_compaction(self.context, bucket, full=full)
-            if chosen is not None:
+            for chosen in kind.choose_compaction(self.context, bucket, full=full):
                 yield bucket, chosen
 
     def is_full_compaction_due(self, state: TableState) -> bool:
@@ -294,7 +236,7 @@ class Stager:
                     "for which the condition holds; leave them out, or change the condition"
                 )
 
-    def _expect_same_keys(self, state: TableState) -> None:
+    def expect_same_keys(self, state: TableState) -> None:
         """Raise InvalidRequestError unless live files have the table's keys. Clauses: META-41."""
         self.context.expect_keys(file for live in state.files.values() for file in live)
 
@@ -314,3 +256,11 @@ class Stager:
                     f"written under {', '.join(map(str, sorted(totals)))} buckets; "
                     f"{remedy} the option"
                 )
+
+
+def next_sequences(state: TableState) -> dict[BucketId, int]:
+    """Return per bucket the first sequence number above all of its live files. Clauses: LSM-10."""
+    return {
+        bucket_id: max(file.max_sequence_number for file in files) + 1
+        for bucket_id, files in state.files.items()
+    }

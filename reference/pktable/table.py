@@ -25,19 +25,19 @@ from pktable.catalog.catalog import Catalog
 from pktable.catalog.changes import CommitId
 from pktable.catalog.fast_forward import FastForward
 from pktable.catalog.schemas import create_schema, find_branch, find_table
-from pktable.catalog.state import TableState
 from pktable.check.findings import Progress
 from pktable.check.walk import Report, check_table
 from pktable.dml import MergeBuilder, Statements
 from pktable.evolve import with_new_columns, with_nulls
-from pktable.file_changes import StagedRewrite
 from pktable.format.metadata.schema import TableSchema
 from pktable.ingest.changes import ChangeKind
 from pktable.ingest.sources import accept_rows
 from pktable.kinds import kind_of
+from pktable.postponed import StagedMove
 from pktable.run.local import LocalRunner
 from pktable.run.runner import Runner, expect_runner
-from pktable.staged import StagedCompaction, StagedWrite
+from pktable.staged import StagedCompaction
+from pktable.staged_write import StagedWrite
 from pktable.staging import PlannedCompaction, Stager
 from pktable.store.file_io import FileIO
 from pktable.store.guard import ExternalRoots
@@ -435,17 +435,15 @@ class Table(TableReads, TableUpkeep):
         Returns the new snapshot's id, None if there was nothing to compact. Raises CommitConflictError.
         Clauses: APP-19, APP-20, BKT-14, CMP-1 to CMP-8, CMP-18 to CMP-22, CMP-27 to CMP-29.
         """
-        if self.schema.primary_keys:
-            moved = self._move_waiting(full=full) if self.catalog.context.postpones_buckets else None
-            state = self.stage_compaction(full=full).commit(CommitId.new()) or moved
-        else:
-            state = self.stage_rewrite(full=full).commit(CommitId.new())
-        return state.id if state else None
-
-    def _move_waiting(self, *, full: bool) -> TableState | None:
         expect_flag("full", full)
         self._require_writable()
-        return self.stager.move_waiting(CommitId.new(), full=full)
+        moved = None
+        if self.catalog.context.postpones_buckets:
+            moved = self.catalog.committer.retry_on_latest_state(
+                lambda state: StagedMove.of(self.stager, state, full=full)
+            ).commit(CommitId.new())
+        state = self._staged_compaction(full=full).commit(CommitId.new()) or moved
+        return state.id if state else None
 
     def plan_compaction(self, *, full: bool = False) -> list[PlannedCompaction]:
         """Return what `compact` with the same argument would compact now, per bucket. Changes nothing.
@@ -473,25 +471,19 @@ class Table(TableReads, TableUpkeep):
         rows = accept_rows(rows, self.schema, change)
         # The compaction of a write reads the latest snapshot, which may expire; then the write is staged again.
         return self.catalog.committer.retry_on_latest_state(
-            lambda state: self.stager.write(state, rows, change, write_only=only)
+            lambda state: StagedWrite.of(self.stager, state, lambda _: (rows, change), write_only=only)
         )
 
     def stage_compaction(self, *, full: bool = False) -> StagedCompaction:
-        """Do the data work of a compaction of a table with keys, and do not commit it. Clauses: CMT-12, CMT-20."""
+        """Do the data work of a compaction, and do not commit it. Clauses: APP-19, APP-20, CMT-12, CMT-20."""
         expect_flag("full", full)
-        self._expect_key("stage_compaction", "stage_rewrite")
         self._require_writable()
-        return self.catalog.read_as_of(
-            LATEST, lambda state, _: self.stager.compact(state, list(state.files), full=full)
-        )
+        return self._staged_compaction(full=full)
 
-    def stage_rewrite(self, *, full: bool = False) -> StagedRewrite:
-        """Do the data work of a compaction of an append table; commit nothing. Clauses: APP-19, APP-20, CMT-12."""
-        expect_flag("full", full)
-        if self.schema.primary_keys:
-            raise InvalidRequestError("stage_rewrite: the table has a primary key; use stage_compaction")
-        self._require_writable()
-        return self.catalog.read_as_of(LATEST, lambda state, _: self.stager.compact_files(state, full=full))
+    def _staged_compaction(self, *, full: bool) -> StagedCompaction:
+        return self.catalog.read_as_of(
+            LATEST, lambda state, _: StagedCompaction.of(self.stager, state, list(state.files), full=full)
+        )
 
     def _expect_key(self, method: str, instead: str) -> None:
         """Raise InvalidRequestError unless the table has a primary key. Clauses: APP-8."""
@@ -541,7 +533,8 @@ class Table(TableReads, TableUpkeep):
     def _write(self, rows: Any, change: ChangeKind, commit_id: CommitId | None) -> int | None:
         commit_id = CommitId.given(commit_id)  # refused before files are written
         staged = self.stage_write(rows, change)
-        return staged.commit(commit_id).id if staged else None
+        after = staged.commit(commit_id) if staged else None
+        return after.id if after else None
 
     @property
     def _statements(self) -> Statements:

@@ -11,25 +11,17 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from pktable_spec.errors import InvalidRequestError
 from pktable_spec.vocabulary import APPEND, COMPACT, OVERWRITE
 
 from pktable.catalog import rules
 from pktable.catalog.isolation import Isolation
-from pktable.catalog.rules import (
-    AppendRule,
-    Attempt,
-    Conflict,
-    IndexedAttempt,
-    IndexedRule,
-    Rule,
-    first_conflict,
-)
+from pktable.catalog.rules import AppendRule, Attempt, Conflict, Rule, first_conflict
 from pktable.catalog.state import Delta, TableState
 from pktable.format.metadata.manifest import ADD, DELETE, DataFileMeta, IndexManifestEntry, ManifestEntry
-from pktable.lsm.bucket import BucketChange, BucketId, IndexedChange
+from pktable.lsm.bucket import BucketChange, BucketId
 from pktable.lsm.runs import KeyOrder
 
 if TYPE_CHECKING:
@@ -38,7 +30,8 @@ if TYPE_CHECKING:
 BATCH: Final = (1 << 63) - 1
 """The commit identifier of a commit that is no streaming checkpoint."""
 
-Conflicts = Mapping[BucketId, Conflict]
+Conflicts: TypeAlias = Mapping[Any, Conflict]
+"""The conflicts of a change, by its parts: the buckets of a write, the numbers of other changes."""
 Replaces = Callable[[bytes], bool]
 """Whether an overwrite replaces the rows of a partition, given as the bytes of its row."""
 
@@ -79,11 +72,11 @@ class CatalogChange(Protocol):
     """A change that wants to become the next snapshot."""
 
     def conflicts(self, state: TableState) -> Conflicts:
-        """Return, for each bucket whose part of the change does not fit ``state``, why."""
+        """Return, for each part of the change that does not fit ``state``, why."""
         ...
 
-    def delta(self, state: TableState, refused: Collection[BucketId]) -> Delta | None:
-        """Return what the change does to ``state`` without the ``refused`` buckets.
+    def delta(self, state: TableState, refused: Collection[Any]) -> Delta | None:
+        """Return what the change does to ``state`` without the ``refused`` parts.
 
         None if nothing is to be committed, because nothing is left or because the change is all or nothing.
         """
@@ -129,7 +122,7 @@ class Append:
             if state.totals.get(one[0], frozenset()) - {self.total_buckets}
         }
 
-    def delta(self, state: TableState, refused: Collection[BucketId]) -> Delta | None:
+    def delta(self, state: TableState, refused: Collection[Any]) -> Delta | None:
         """Return the added files; the DV index files stay as they are. Clauses: BKT-3, CMT-2, CMT-6.
 
         An overwrite removes the live files of what it replaces, and their index files. Clauses: BKT-11, STM-7.
@@ -213,15 +206,15 @@ class Compaction:
 
     def conflicts(self, state: TableState) -> Conflicts:
         return _objections(
-            (change.place.id, first_conflict(self.rules, Attempt(change, state, self.order)))
-            for change in self.changes
+            (number, first_conflict(self.rules, Attempt(change, state, self.order)))
+            for number, change in enumerate(self.changes)
         )
 
-    def delta(self, state: TableState, refused: Collection[BucketId]) -> Delta | None:
+    def delta(self, state: TableState, refused: Collection[Any]) -> Delta | None:
         """Return files and DV index files after the compactions; None if they change nothing. Clauses: CMT-2, CMT-6."""
         if refused and not self.partly:
             return None
-        fitting = [change for change in self.changes if change.place.id not in refused]
+        fitting = [change for number, change in enumerate(self.changes) if number not in refused]
 
         def total(bucket_id: BucketId) -> int:
             return state.total(bucket_id, self.totals.get(bucket_id[0], self.total_buckets))
@@ -235,44 +228,18 @@ class Compaction:
         return Delta(COMPACT, tuple(entries), indexes, state.hashes, changelog)
 
 
-@dataclass(frozen=True)
-class FileChanges:
-    """Changes of files and vectors of an append table. They are committed all together or not at all.
-
-    ``kind``: of the snapshot. ``total_buckets``: of the table.
-    """
-
-    kind: str
-    changes: Sequence[IndexedChange]
-    total_buckets: int
-    rules: Sequence[tuple[str, IndexedRule]] = field(default_factory=lambda: rules.INDEXED_RULES)
-
-    def conflicts(self, state: TableState) -> Conflicts:
-        return _objections(
-            (change.place.id, first_conflict(self.rules, IndexedAttempt(change, state)))
-            for change in self.changes
-        )
-
-    def delta(self, state: TableState, refused: Collection[BucketId]) -> Delta | None:
-        """Return files and DV index files after the changes. Clauses: APP-13, APP-14, CMT-2."""
-        if refused:
-            return None
-        entries, indexes = _after(state, self.changes, lambda bucket_id: self.total_buckets)
-        return Delta(self.kind, tuple(entries), indexes, state.hashes)
-
-
 def _is_whole(text: str) -> bool:
     """Return whether no character of ``text`` is half a surrogate pair, which no file can hold."""
     return not any("\ud800" <= one <= "\udfff" for one in text)
 
 
-def _objections(found: Iterable[tuple[BucketId, Conflict | None]]) -> dict[BucketId, Conflict]:
-    """Return the conflicts among ``found``, by bucket."""
-    return {bucket_id: conflict for bucket_id, conflict in found if conflict}
+def _objections(found: Iterable[tuple[Any, Conflict | None]]) -> dict[Any, Conflict]:
+    """Return the conflicts among ``found``."""
+    return {part: conflict for part, conflict in found if conflict}
 
 
 def _after(
-    state: TableState, changes: Iterable[BucketChange | IndexedChange], total: Callable[[BucketId], int]
+    state: TableState, changes: Iterable[BucketChange], total: Callable[[BucketId], int]
 ) -> tuple[list[ManifestEntry], dict[BucketId, tuple[IndexManifestEntry, ...]]]:
     """Return the manifest entries of ``changes``, and the DV index files of all buckets after them."""
     entries: list[ManifestEntry] = []

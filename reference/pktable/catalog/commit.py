@@ -3,7 +3,7 @@
 Each attempt does this:
 
 1. Load the state of the latest snapshot.
-2. Ask the change for its conflicts with that state, and for its delta without the buckets that conflict.
+2. Ask the change for its conflicts with that state, and for its delta without the parts that conflict.
 3. Write the metadata: manifests, manifest lists and the index manifest.
 4. Put the snapshot file if it is absent, and see that it became a snapshot, see `publish`.
 
@@ -75,8 +75,8 @@ class AlreadyCommittedError(Exception):
 class Outcome:
     """The result of a commit.
 
-    ``state``: the state after it, None if nothing was committed. ``refused``: the buckets whose part of the change
-    did not fit the latest snapshot, and why.
+    ``state``: the state after it, None if nothing was committed. ``refused``: the parts of the change that did not fit
+    the latest snapshot, and why.
     """
 
     state: TableState | None
@@ -140,10 +140,13 @@ class Committer:
             # Whether ``base`` is still the latest need not be known: if it is not, the put will fail.
             planned_on = first.pop() if first else None
             state = planned_on if planned_on and self._has_not_ended(planned_on, fence) else self.latest()
-            refused = change.conflicts(state)
-            delta = change.delta(state, refused)
-            if delta and delta.kind != COMPACT:
-                self._expect_new(commit_id, state)
+            try:
+                refused = change.conflicts(state)
+                delta = change.delta(state, refused)
+            except CorruptFileError:  # a file of a snapshot that has expired is missing
+                if state.snapshot is None or self._is_retained(state):
+                    raise
+                raise _LostRaceError from None
             after = self._put(state, delta, commit_id, fence, is_followed=is_followed) if delta else None
             return Outcome(after, refused)
 
@@ -188,10 +191,13 @@ class Committer:
     ) -> TableState:
         """Write the metadata of the next snapshot and put the snapshot.
 
-        Raises _LostRaceError, CommitUnknownError. Clauses: CMT-12, CMT-38.
+        Raises _LostRaceError, AlreadyCommittedError, CommitUnknownError. Clauses: CMT-12, CMT-38.
         """
         writer = self.manifests.writer()
+        writer.paths += delta.created
         try:
+            if delta.kind != COMPACT:
+                self._expect_new(commit_id, state)
             snapshot, after = self._next(state, delta, writer, commit_id, fence)
             writer.flush()
         except BaseException as error:

@@ -3,7 +3,7 @@
 A rule is a clause and a function that returns what stands against the change, or None. The rules of a compaction
 are asked in order, and the first that objects is the reason of the conflict.
 
-Clauses: APP-15 to APP-18, CMT-7, CMT-8, CMT-9, CMT-10, CMT-11, CMT-18.
+Clauses: APP-15 to APP-17, CMT-7, CMT-8, CMT-9, CMT-10, CMT-11, CMT-18.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from pktable.catalog.state import TableState
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.vectors.deletion_vector import DeletionVector
-from pktable.lsm.bucket import BucketChange, FileChange, IndexedChange
+from pktable.lsm.bucket import BucketChange, FileChange
 from pktable.lsm.runs import KeyOrder, level_run
 
 if TYPE_CHECKING:  # it brings all that writes data files, which metadata alone does not need
@@ -159,55 +159,6 @@ FILE_RULES: Final[tuple[tuple[str, FileRule], ...]] = (
     ("APP-15", removed_files_are_live),
     ("APP-16", vectors_of_removed_files_are_unchanged),
     ("APP-17", changed_rows_are_live),
-)
-
-
-@dataclass(frozen=True)
-class IndexedAttempt:
-    """The changes of a bucket of an append table with their vectors, and the state they are to be committed on."""
-
-    change: IndexedChange
-    state: TableState
-
-
-def indexes_are_those_planned_on(attempt: IndexedAttempt) -> str | None:
-    """The bucket has the DV index files on which the new ones were made. Clauses: APP-18."""
-    latest = attempt.state.indexes.get(attempt.change.place.id, ())
-    if {one.file_name for one in latest} == {one.file_name for one in attempt.change.base_indexes}:
-        return None
-    return f"the deletion vectors of bucket {attempt.change.place.bucket} have changed"
-
-
-def files_stay_named(attempt: IndexedAttempt) -> str | None:
-    """The change removes live files, and new vectors name files that are live after it. Clauses: APP-15, DV-4."""
-    change = attempt.change
-    live = {file.file_name for file in attempt.state.files.get(change.place.id, ())}
-    removed = {file.file_name for file in change.removed}
-    after = (live - removed) | {file.file_name for file in change.added}
-    made = [index for index in change.indexes if index not in change.base_indexes]
-    named = {vector.data_file for index in made for vector in index.ranges or ()}
-    for name in sorted((removed - live) | (named - after)):
-        return f"{name} is no longer live"
-    return None
-
-
-IndexedRule: TypeAlias = Callable[[IndexedAttempt], str | None]
-
-
-def added_numbers_are_newest(attempt: IndexedAttempt) -> str | None:
-    """The sequence numbers of new rows are above those of all live files. Clauses: CMT-10."""
-    first, place = attempt.change.first_sequence, attempt.change.place
-    live = attempt.state.files.get(place.id, ())
-    highest = max((file.max_sequence_number for file in live), default=-1)
-    if first is None or first > highest:
-        return None
-    return f"sequence number {first} is not above {highest}, which is live in bucket {place.bucket}"
-
-
-INDEXED_RULES: Final[tuple[tuple[str, IndexedRule], ...]] = (
-    ("APP-18", indexes_are_those_planned_on),
-    ("DV-4", files_stay_named),
-    ("CMT-10", added_numbers_are_newest),
 )
 
 

@@ -79,7 +79,7 @@ class Delta:
     """The effect of one commit.
 
     ``kind``: of the snapshot; ``indexes``, ``hashes``: the DV index files and the hash index files after it, by bucket;
-    ``changelog``: its changelog files.
+    ``changelog``: its changelog files; ``created``: paths of files that were made for this attempt to commit.
     """
 
     kind: str
@@ -87,6 +87,7 @@ class Delta:
     indexes: Mapping[BucketId, IndexFiles]
     hashes: Mapping[BucketId, IndexManifestEntry]
     changelog: tuple[ManifestEntry, ...] = ()
+    created: tuple[str, ...] = ()
 
 
 def applied(

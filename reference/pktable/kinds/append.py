@@ -25,6 +25,7 @@ from pktable.context import TableContext
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.metadata.schema import TableSchema
 from pktable.kinds.changelog_options import expect_changelog_options
+from pktable.lsm.append_pick import pick_files
 from pktable.lsm.bucket import BucketPath, BucketState
 from pktable.lsm.universal import Pick
 from pktable.store.new_files import NewFiles
@@ -37,7 +38,7 @@ class AppendTables:
     """The `TableKind` of tables without a primary key."""
 
     name: Final = "append table"
-    compacts_writes: Final = False
+    has_levels: Final = False
 
     def claims(self, schema: TableSchema) -> bool:
         return not schema.primary_keys
@@ -69,9 +70,11 @@ class AppendTables:
         """Return all files; a fresh read is a default read. Clauses: APP-4."""
         return live, False
 
-    def choose_compaction(self, context: TableContext, state: BucketState, *, full: bool) -> Pick | None:
-        """Return None: files of an append table are in no levels. `pick_files` chooses what is written again."""
-        return None
+    def choose_compaction(self, context: TableContext, state: BucketState, *, full: bool) -> list[Pick]:
+        """Return groups of small files, and of files with many deleted rows. Clauses: APP-19, APP-20."""
+        counts, target = context.deleted_counts(state), context.target_file_bytes
+        groups = pick_files(state, counts, context.options, target, full=full)
+        return [Pick(0, files) for files in groups]
 
     def write(
         self,

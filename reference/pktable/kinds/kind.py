@@ -44,13 +44,13 @@ class TableKind(Protocol):
         """
         ...
 
-    def choose_compaction(self, context: TableContext, state: BucketState, *, full: bool) -> Pick | None:
-        """Return what to compact in a bucket, or None. Reads no data."""
+    def choose_compaction(self, context: TableContext, state: BucketState, *, full: bool) -> Sequence[Pick]:
+        """Return what to compact in a bucket, each part by itself. Reads no data."""
         ...
 
     @property
-    def compacts_writes(self) -> bool:
-        """Whether a write compacts the buckets it touches."""
+    def has_levels(self) -> bool:
+        """Whether files are sorted runs in levels, so that a write compacts the buckets it touches."""
         ...
 
     def write(

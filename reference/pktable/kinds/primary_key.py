@@ -26,7 +26,7 @@ class PrimaryKeyTables:
     """The `TableKind` of tables with a primary key."""
 
     name: Final = "primary-key table"
-    compacts_writes: Final = True
+    has_levels: Final = True
 
     def claims(self, schema: TableSchema) -> bool:
         """Return whether there is a primary key. Clauses: TBL-12."""
@@ -58,8 +58,12 @@ class PrimaryKeyTables:
             live = [file for file in live if file.level > 0 or _is_of_before(context, file)]
         return live, needs_merge(context, live)
 
-    def choose_compaction(self, context: TableContext, state: BucketState, *, full: bool) -> Pick | None:
+    def choose_compaction(self, context: TableContext, state: BucketState, *, full: bool) -> list[Pick]:
         """Return the strategy's pick, or everything. Clauses: CMP-3, CMP-7, CMP-28, DV-18."""
+        chosen = self._chosen(context, state, full=full)
+        return [] if chosen is None else [chosen]
+
+    def _chosen(self, context: TableContext, state: BucketState, *, full: bool) -> Pick | None:
         full = full or may_shadow_rows_without_vector(context, state.files)
         runs = sorted_runs(state.files, context.order)
         if full:

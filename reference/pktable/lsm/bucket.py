@@ -105,19 +105,3 @@ class FileChange:
     added: tuple[DataFileMeta, ...] = ()
     deleted: Mapping[str, DeletionVector] = field(default_factory=dict)
     created: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class IndexedChange:
-    """The changes of a bucket of an append table, with its DV index files before and after.
-
-    ``first_sequence``: the least sequence number of ``added`` if they are to be above those of live files.
-    Clauses: APP-11, APP-13, APP-14.
-    """
-
-    place: BucketPath
-    removed: tuple[DataFileMeta, ...]
-    added: tuple[DataFileMeta, ...]
-    base_indexes: tuple[IndexManifestEntry, ...]
-    indexes: tuple[IndexManifestEntry, ...]
-    first_sequence: int | None = None
