@@ -66,6 +66,7 @@ REFERENCE: Final = (
     "table.py",
     "table_reads.py",
     "table_upkeep.py",
+    "table_writes.py",
 )
 TESTS: Final = (
     *(

@@ -103,7 +103,9 @@ _FILES: Final = _tests_in("format", "vectors", "table", "damage", "check")
 _HUDI: Final = _tests_in("hudi")
 
 _STAGING: Final = ("staging", "staged", "staged_write")
-_TOP: Final = tuple(f"reference/pktable/{name}.py" for name in (*_STAGING, "dml", "__main__"))
+_TOP: Final = tuple(
+    f"reference/pktable/{name}.py" for name in (*_STAGING, "dml", "merge_builder", "__main__")
+)
 
 AREAS: Final = (
     Area("lsm", ("reference/pktable/lsm",), _TESTS),
@@ -113,7 +115,15 @@ AREAS: Final = (
     Area("catalog, the log", _LOG, _TESTS),
     Area("staging", tuple(f"reference/pktable/{name}.py" for name in _STAGING), _TESTS),
     Area("kinds", ("reference/pktable/kinds",), _TESTS),
-    Area("statements", ("reference/pktable/statements", "reference/pktable/dml.py"), _STATEMENTS),
+    Area(
+        "statements",
+        (
+            "reference/pktable/statements",
+            "reference/pktable/dml.py",
+            "reference/pktable/merge_builder.py",
+        ),
+        _STATEMENTS,
+    ),
     Area("tables", ("reference/pktable",), _TESTS, without=_TOP),
     Area("runs", ("reference/pktable/run",), _TESTS),
     Area("ingest", ("reference/pktable/ingest",), (*_STATEMENTS, *_tests_in("cli"))),

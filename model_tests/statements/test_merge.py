@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pktable import InvalidRequestError, Table
-from pktable.dml import MergeBuilder
+from pktable.merge_builder import MergeBuilder
 from pktable_spec.covers import covers
 
 from model_tests.statements.plain import Clause, Row, SeveralMatchError, Sql, merged

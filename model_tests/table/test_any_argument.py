@@ -20,8 +20,8 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from pktable import CommitId, HudiTable, PkTableError, Table
 from pktable.change_scan import ChangeScan
-from pktable.dml import MergeBuilder
 from pktable.ingest.changes import ChangeKind
+from pktable.merge_builder import MergeBuilder
 from pktable.scan import Scan
 from pktable.staged import StagedCompaction
 from pktable.staged_write import StagedWrite

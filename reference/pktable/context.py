@@ -221,12 +221,12 @@ class TableContext:
     def has_dynamic_buckets(self) -> bool:
         """Whether an index says which bucket has which keys, and buckets grow in number. Clauses: BKT-1."""
         has_index = set(self.schema.primary_keys).issuperset(self.schema.partition_keys)
-        return bool(self.schema.primary_keys) and has_index and self.options.bucket == DYNAMIC_BUCKETS
+        return has_index and not self.has_unaware_buckets and self.options.bucket == DYNAMIC_BUCKETS
 
     @property
     def postpones_buckets(self) -> bool:
         """Whether written rows wait for a bucket until a compaction gives them one. Clauses: BKT-13."""
-        return bool(self.schema.primary_keys) and self.options.bucket == POSTPONE_BUCKET
+        return not self.has_unaware_buckets and self.options.bucket == POSTPONE_BUCKET
 
     @property
     def target_file_bytes(self) -> int:

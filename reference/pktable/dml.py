@@ -8,15 +8,13 @@ Clauses: STM-1 to STM-10.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
-from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any
 
 import pyarrow as pa
 from pktable_spec.errors import InvalidRequestError
-from pktable_spec.options import parse_options
 from pktable_spec.vocabulary import RowKind
 
 from pktable.catalog.arguments import expect_flag, expect_text
@@ -25,24 +23,21 @@ from pktable.catalog.changes import CommitId, Replaces
 from pktable.catalog.read_plan import plan_read
 from pktable.catalog.state import TableState
 from pktable.format.binary_row import decode_row
-from pktable.format.metadata.schema import TableSchema
-from pktable.format.types import Field, array_of
+from pktable.format.types import array_of
 from pktable.ingest.changes import ChangeKind
 from pktable.ingest.sources import accept_rows
+from pktable.merge_builder import MergeBuilder
 from pktable.predicate import Predicate, parse
-from pktable.predicate.literals import general
-from pktable.predicate.tree import Column, Expression
 from pktable.run.of_frames import raised_for
 from pktable.run.runner import Query, RowChange, Runner, understands_sparks_words
 from pktable.staged import RowWork, StagedRows
 from pktable.staged_write import StagedWrite, Work
 from pktable.staging import Stager
-from pktable.statements.names import Names, join_of
-from pktable.statements.plan import KIND, SOURCE, TARGET, Clause, SparkText, Statement, When, qualified
-from pktable.statements.pruning import of_table, target_condition
-from pktable.statements.sources import accept_source, expect_all, source_fields, source_types
-
-Assignments: TypeAlias = Mapping[str, Any]
+from pktable.statements.assignments import Assignments, texts_of, updated
+from pktable.statements.names import Names
+from pktable.statements.plan import KIND, SOURCE, TARGET, Clause, SparkText, Statement, When
+from pktable.statements.pruning import of_table
+from pktable.statements.sources import expect_all
 
 
 @dataclass(frozen=True)
@@ -68,6 +63,23 @@ class Statements:
                 "by_spark: expected a table with a session, and not runner='local'; give spark=session to Table.open"
             )
 
+    def expect_engine(self, *, updates: bool = False, deletes: bool = False) -> None:
+        """Raise InvalidRequestError unless merging a +U replaces a row, or a -D removes it. Clauses: MRG-18."""
+        engine = self.catalog.context.merge_engine
+        if updates and not engine.updates:
+            what, remedy = "replaced", "upsert writes rows that it merges"
+        elif deletes and not engine.deletes:
+            what, remedy = (
+                "deleted by key",
+                "`pktable options delete` lists those that say what a deletion does",
+            )
+        else:
+            return
+        raise InvalidRequestError(
+            f"{self.catalog.context.root}: rows cannot be {what} under merge-engine={engine.name} and the options of "
+            f"this table; {remedy}"
+        )
+
     def update(
         self, assignments: Assignments, where: str | None, commit_id: CommitId, names: Names
     ) -> int | None:
@@ -80,7 +92,7 @@ class Statements:
             by_spark,
             values,
             "set",
-            texts=_texts(assignments),
+            texts=texts_of(assignments),
         )
         return self.execute(self._without_source(clause, names), None, predicate, commit_id)
 
@@ -91,7 +103,7 @@ class Statements:
         if by_spark is not None:
             clause = Clause(When.NOT_MATCHED_BY_SOURCE, RowKind.DELETE, by_spark, None, "where", where)
             return self.execute(self._without_source(clause, names), None, None, commit_id)
-        if not context.schema.primary_keys:
+        if not self.stager.kind.has_keys:
             return self._delete_rows(predicate, commit_id)
 
         def work(state: TableState) -> tuple[Any, ChangeKind]:
@@ -177,7 +189,7 @@ class Statements:
         Clauses: BKT-18, BKT-20.
         """
         context = self.catalog.context
-        if context.options.bucket < 1 or not context.schema.primary_keys:
+        if context.options.bucket < 1 or not self.stager.kind.has_keys:
             raise InvalidRequestError(
                 f"{context.root}: rescale: expected a table with a primary key and a fixed number of buckets, found "
                 f"bucket={context.options.bucket}; dynamic buckets grow by themselves"
@@ -219,8 +231,10 @@ class Statements:
         rows = accept_rows(rows, context.schema, ChangeKind(RowKind.INSERT, whole=True))
         with raised_for(rows):
             expect_all(rows, where, predicate, context.schema)
-        if context.schema.primary_keys:
-            merge = MergeBuilder.of(self, rows, context.schema.primary_keys, (TARGET, SOURCE))
+        if self.stager.kind.has_keys:
+            merge = MergeBuilder.of(
+                self.execute, context, rows, context.schema.primary_keys, (TARGET, SOURCE)
+            )
             if set(context.schema.value_names) > set(context.schema.primary_keys):
                 merge = merge.when_matched_update_all()
             merge = merge.when_not_matched_insert_all().when_not_matched_by_source_delete()
@@ -285,252 +299,3 @@ class Statements:
             return bool(predicate.filter(pa.table(columns)).num_rows)
 
         return holds
-
-
-@dataclass(frozen=True)
-class MergeBuilder:
-    """A MERGE in the making: add clauses, then `execute`. Each method returns a new builder.
-
-    Of the clauses about a row the first whose condition holds decides; without one the row stays as it is. Names of
-    columns are written ``target.x`` and ``source.x`` where both have a column x. A value is SQL text, or any other
-    Python value as it is (text: ``"'abc'"``). Clauses: STM-1 to STM-6.
-    """
-
-    statements: Statements
-    names: Names
-    source: Any
-    on: Expression | SparkText
-    on_text: str
-    clauses: tuple[Clause, ...] = field(default=())
-
-    @classmethod
-    def of(
-        cls,
-        statements: Statements,
-        source: Any,
-        on: str | Sequence[str],
-        aliases: tuple[str, str],
-        *,
-        by_spark: bool = False,
-    ) -> MergeBuilder:
-        """Return a builder without clauses. Raises InvalidRequestError."""
-        schema = statements.catalog.context.schema
-        if not all(isinstance(alias, str) for alias in aliases):
-            raise InvalidRequestError(f"merge: expected aliases that are text, found {aliases!r}")
-        if aliases[0].lower() == aliases[1].lower():
-            raise InvalidRequestError(
-                f"merge: expected two aliases that differ, found {aliases[0]!r} for both"
-            )
-        source = accept_source(source, schema)
-        with raised_for(source):
-            types = source_types(source)
-        names = Names(schema.fields, source_fields(types), aliases, by_spark)
-        condition = _on(on, names)
-        text = on if isinstance(on, str) else ", ".join(on)
-        return cls(statements, names, source, condition, text)
-
-    def __repr__(self) -> str:
-        return f"<MergeBuilder of {self.statements.catalog.context.root}: {len(self.clauses)} clauses, not executed>"
-
-    def when_matched_update(self, set: Assignments, condition: str | None = None) -> MergeBuilder:
-        """Update the columns ``set`` of a target row that a source row matches; the others keep their values."""
-        what = "when_matched_update"
-        values = updated(set, self._schema, self.names, what, (TARGET, SOURCE))
-        return self._with(When.MATCHED, RowKind.UPDATE_AFTER, condition, values, what, set)
-
-    def when_matched_update_all(self, condition: str | None = None) -> MergeBuilder:
-        """Update all columns but those of the key from the source's columns of the same names."""
-        what, schema = "when_matched_update_all", self._schema
-        others = [name for name in schema.value_names if name not in schema.primary_keys]
-        values = updated(self._of_source(others, what), schema, self.names, what, (SOURCE,))
-        return self._with(When.MATCHED, RowKind.UPDATE_AFTER, condition, values, what)
-
-    def when_matched_delete(self, condition: str | None = None) -> MergeBuilder:
-        """Delete a target row that a source row matches."""
-        return self._with(When.MATCHED, RowKind.DELETE, condition, None, "when_matched_delete")
-
-    def when_not_matched_insert(self, values: Assignments, condition: str | None = None) -> MergeBuilder:
-        """Insert a row for a source row that matches none; a column that is not in ``values`` is null."""
-        what = "when_not_matched_insert"
-        inserted = self._inserted(values, what)
-        return self._with(When.NOT_MATCHED, RowKind.INSERT, condition, inserted, what, values)
-
-    def when_not_matched_insert_all(self, condition: str | None = None) -> MergeBuilder:
-        """Insert a source row that matches none, all columns by name."""
-        what = "when_not_matched_insert_all"
-        inserted = self._inserted(self._of_source(self._schema.value_names, what), what)
-        return self._with(When.NOT_MATCHED, RowKind.INSERT, condition, inserted, what)
-
-    def when_not_matched_by_source_update(
-        self, set: Assignments, condition: str | None = None
-    ) -> MergeBuilder:
-        """Update the columns ``set`` of a target row that no source row matches."""
-        what = "when_not_matched_by_source_update"
-        values = updated(set, self._schema, self.names, what, (TARGET,))
-        return self._with(When.NOT_MATCHED_BY_SOURCE, RowKind.UPDATE_AFTER, condition, values, what, set)
-
-    def when_not_matched_by_source_delete(self, condition: str | None = None) -> MergeBuilder:
-        """Delete a target row that no source row matches."""
-        what = "when_not_matched_by_source_delete"
-        return self._with(When.NOT_MATCHED_BY_SOURCE, RowKind.DELETE, condition, None, what)
-
-    def execute(self, *, commit_id: CommitId | None = None) -> int | None:
-        """Compute and commit the changes; return the id of the snapshot after them, None if nothing changes.
-
-        ``commit_id``: as in `Table.upsert`. Raises InvalidRequestError before anything is committed: for a value that
-        cannot be evaluated or stored, or if several source rows change one row. Raises CommitConflictError.
-        """
-        statement = self.statement()
-        condition = target_condition(statement, self.source if isinstance(self.source, pa.Table) else None)
-        predicate = Predicate(statement.on, condition, "on") if condition else None
-        return self.statements.execute(statement, self.source, predicate, CommitId.given(commit_id))
-
-    def statement(self) -> Statement:
-        """Return the MERGE as it is so far. Raises InvalidRequestError."""
-        if not self.clauses:
-            raise InvalidRequestError(
-                "merge: add a clause, such as when_matched_update_all(), before execute()"
-            )
-        keys, residual = self._join()
-        if not keys and not isinstance(residual, SparkText):
-            raise InvalidRequestError("merge: on needs an equality of a target column and a source column")
-        schema, tracked = self._schema, self.statements.catalog.context.options.row_tracking
-        return Statement(
-            self.clauses,
-            schema.value_names,
-            schema.primary_keys,
-            keys,
-            residual,
-            tracked,
-            self.on_text,
-            aliases=self.names.aliases,
-        )
-
-    def _join(
-        self,
-    ) -> tuple[tuple[tuple[Expression, Expression], ...], Expression | SparkText | None]:
-        """Return the equal values of the join, and what else must hold; Spark joins by any condition."""
-        if isinstance(self.on, SparkText):
-            return (), self.on
-        keys, residual = join_of(self.on)
-        return ((), SparkText(self.on_text)) if not keys and self.names.by_spark else (keys, residual)
-
-    @property
-    def _schema(self) -> TableSchema:
-        return self.statements.catalog.context.schema
-
-    def _of_source(self, names: Sequence[str], what: str) -> dict[str, Expression]:
-        """Return the columns ``names`` of the source, by name. Raises InvalidRequestError if one is missing."""
-        types = {f.name: general(f.type) for f in self.names.source}
-        missing = [name for name in names if name not in types]
-        if missing:
-            raise InvalidRequestError(
-                f"{what}: the source has no column {', '.join(missing)}; it has {', '.join(types)}"
-            )
-        return {name: Column(qualified(SOURCE, name), types[name]) for name in names}
-
-    def _inserted(self, values: Assignments, what: str) -> tuple[Expression | SparkText, ...]:
-        schema = self._schema
-        given = _assigned(values, schema, self.names, what, (SOURCE,))
-        missing = [name for name in schema.primary_keys if name not in given]
-        if missing:
-            raise InvalidRequestError(f"{what}: primary-key column {', '.join(missing)} has no value")
-        for name in schema.value_names:
-            if name not in given:
-                given[name] = self.names.null(schema.field(name))
-        return tuple(given[name] for name in schema.value_names)
-
-    def _with(
-        self,
-        when: When,
-        kind: RowKind,
-        condition: str | None,
-        values: tuple[Expression | SparkText, ...] | None,
-        what: str,
-        given: Assignments = MappingProxyType({}),
-    ) -> MergeBuilder:
-        if any(clause.when is when and clause.condition is None for clause in self.clauses):
-            raise InvalidRequestError(
-                f"{what}: a clause without a condition comes before it, which takes all rows"
-            )
-        sides = {When.NOT_MATCHED: (SOURCE,), When.NOT_MATCHED_BY_SOURCE: (TARGET,)}.get(
-            when, (TARGET, SOURCE)
-        )
-        holds = None if condition is None else self.names.condition(condition, what=what, sides=sides)
-        clause = Clause(when, kind, holds, values, what, condition, _texts(given))
-        return replace(self, clauses=(*self.clauses, clause))
-
-
-def updated(
-    assignments: Assignments, schema: TableSchema, names: Names, what: str, sides: Sequence[str]
-) -> tuple[Expression | SparkText, ...]:
-    """Return the values of all columns of an updated row.
-
-    Raises InvalidRequestError for a column of the key or of ``sequence.field``. Clauses: STM-9, MRG-25.
-    """
-    given = _assigned(assignments, schema, names, what, sides)
-    if not given:
-        raise InvalidRequestError(f"{what}: no column to update")
-    keys = [name for name in given if name in schema.primary_keys]
-    if keys:
-        raise InvalidRequestError(
-            f"{what}: {', '.join(keys)} is part of the primary key and cannot be updated; delete the row and insert it"
-        )
-    ordering = [name for name in given if name in parse_options(schema.options).sequence_fields]
-    if ordering and schema.primary_keys:
-        raise InvalidRequestError(
-            f"{what}: {', '.join(ordering)} is part of sequence.field, and the updated row could be the older one; "
-            "write it with upsert"
-        )
-    return tuple(given.get(f.name) or _target_column(f) for f in schema.fields)
-
-
-def _target_column(column: Field) -> Column:
-    return Column(qualified(TARGET, column.name), general(column.type))
-
-
-def _assigned(
-    assignments: Assignments, schema: TableSchema, names: Names, what: str, sides: Sequence[str]
-) -> dict[str, Expression | SparkText]:
-    """Return the values that the caller gives to columns. Raises InvalidRequestError."""
-    if not isinstance(assignments, Mapping):
-        raise InvalidRequestError(
-            f"{what}: expected a dict of columns and values, found {type(assignments).__name__}"
-        )
-    unknown = [str(name) for name in assignments if name not in schema.value_names]
-    if unknown:
-        raise InvalidRequestError(
-            f"{what}: column {', '.join(unknown)} is not in the table; columns are {', '.join(schema.value_names)}"
-        )
-    return {
-        name: given
-        if isinstance(given, Column)
-        else names.value(given, schema.field(name), what=f"{what}: {name} =", sides=sides)
-        for name, given in assignments.items()
-    }
-
-
-def _texts(assignments: Assignments) -> dict[str, str]:
-    """Return the new values that were given as SQL, by column."""
-    return {name: given for name, given in assignments.items() if isinstance(given, str)}
-
-
-def _on(on: str | Sequence[str], names: Names) -> Expression | SparkText:
-    """Return the condition of a join: SQL text, or the names of columns that are equal."""
-    if not isinstance(on, str) and not (isinstance(on, Iterable) and not isinstance(on, bytes | Mapping)):
-        raise InvalidRequestError(f"on: expected a condition, a column or several, found {on!r}")
-    both = {f.name for f in names.target} & {f.name for f in names.source}
-    given = [on] if isinstance(on, str) else list(on)
-    if isinstance(on, str) and on not in both:
-        return names.condition(on, what="on")
-    absent = [str(name) for name in given if not isinstance(name, str) or name not in both]
-    if absent or not given:
-        raise InvalidRequestError(
-            f"on: expected columns of target and source, found {', '.join(absent) or 'none'}"
-        )
-    left, right = names.aliases
-    equal = " AND ".join(f"{left}.`{name}` = {right}.`{name}`" for name in given)
-    return names.condition(equal, what="on")
-
-
-__all__ = ["MergeBuilder", "Statements"]

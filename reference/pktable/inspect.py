@@ -12,7 +12,7 @@ from typing import Final
 
 import pyarrow as pa
 from pktable_spec.errors import CorruptFileError, InvalidRequestError
-from pktable_spec.vocabulary import ROW_ID, SEQUENCE_NUMBER, VALUE_KIND
+from pktable_spec.vocabulary import ROW_ID, SEQUENCE_NUMBER
 
 from pktable.catalog.as_of import AsOf
 from pktable.catalog.catalog import Catalog
@@ -203,8 +203,7 @@ def _records(context: TableContext, bucket: BucketState, file: DataFileMeta) -> 
         names = [ROW_ID, SEQUENCE_NUMBER, *context.schema.value_names]
         parts = [table.select(names) for _, table in tracked_rows(reader, context.schema.value_names)]
     else:
-        system = [SEQUENCE_NUMBER, VALUE_KIND] if context.schema.primary_keys else []
-        names = [*system, *context.schema.value_names]
+        names = [*context.schema.system_columns, *context.schema.value_names]
         parts = [table for _, table in reader.read(names)]
     found = pa.concat_tables(parts) if parts else pa.table({name: [] for name in names})
     vector = context.vectors(bucket).get(file.file_name)

@@ -286,8 +286,9 @@ def expect_auditable(state: TableState, context: TableContext) -> None:
 
     Clauses: WH-9.
     """
-    merges = context.schema.primary_keys and not context.options.deletion_vectors_enabled
-    if merges and any(file.delete_row_count for _, file in _live(state)):
+    if not context.options.deletion_vectors_enabled and any(
+        file.delete_row_count for _, file in _live(state)
+    ):
         raise InvalidRequestError(
             f"{context.root}: {AUDIT_LOG} of a table without deletion vectors shows the deletions that are not "
             "compacted yet; compact it fully, or read its changes"

@@ -150,7 +150,7 @@ class StagedCompaction:
         context = self.stager.context
         if not self.changes:
             return None
-        if not self.stager.kind.has_levels:
+        if not self.stager.kind.has_keys:
             return FileChanges(context, self.stager.states, COMPACT, self.changes)
         return Compaction(self.changes, context.options.bucket, context.order)
 

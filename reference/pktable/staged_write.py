@@ -84,7 +84,7 @@ class StagedWrite:
         whose rows go.
         """
         read = state if isolated else None
-        staged = cls(stager, work, state, write_only or not stager.kind.has_levels, read, replaces)
+        staged = cls(stager, work, state, write_only or not stager.kind.has_keys, read, replaces)
         if stager.context.has_unaware_buckets:
             staged.rules = ()
         try:

@@ -171,7 +171,7 @@ class Stager:
         ]
         if not picks:
             return []
-        if not self.kind.has_levels:
+        if not self.kind.has_keys:
             rewrites = [
                 RewriteTask(bucket, chosen.files, token, now, FROM_COMPACTION)
                 for bucket, chosen, token, now in picks

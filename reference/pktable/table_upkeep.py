@@ -1,25 +1,28 @@
-"""The part of a table that looks after it: tags, expiry, orphans, repair, rollback, checks."""
+"""The part of a table that looks after it: compaction, tags, expiry, orphans, repair, rollback, checks."""
 
 from __future__ import annotations
 
 import contextlib
 import time
-from abc import ABC, abstractmethod
 from datetime import datetime
 
 from pktable_spec.errors import InvalidRequestError, SnapshotNotFoundError
 
 from pktable.catalog.arguments import expect_flag
-from pktable.catalog.as_of import AsOf, millis_of
+from pktable.catalog.as_of import LATEST, AsOf, millis_of
 from pktable.catalog.branches import Branches
 from pktable.catalog.catalog import Catalog
 from pktable.catalog.changes import CommitId
+from pktable.catalog.state import TableState
 from pktable.check.findings import Progress
 from pktable.check.orphans import Orphan, find_orphans, remove_orphans
 from pktable.check.repair import repair
 from pktable.check.walk import Report, check_table
 from pktable.format.metadata.snapshot import Snapshot
+from pktable.postponed import StagedMove
 from pktable.run.runner import Runner
+from pktable.staged import StagedCompaction
+from pktable.staging import PlannedCompaction, Stager
 
 ONE_DAY = 24 * 60 * 60 * 1000  # milliseconds
 
@@ -28,16 +31,48 @@ def now_millis() -> int:
     return time.time_ns() // 1_000_000
 
 
-class TableUpkeep(ABC):
-    """The methods of a table that change what is kept of it, never its rows, and those that check it."""
+class TableUpkeep:
+    """The methods of a table that change how it is kept, never its rows, and those that check it."""
 
     path: str
     catalog: Catalog
     runner: Runner
+    stager: Stager
 
-    @abstractmethod
-    def _require_writable(self) -> None:
-        """Raise InvalidRequestError if the table cannot be written."""
+    def compact(self, *, full: bool = False) -> int | None:
+        """Compact what the strategy picks in every bucket, or with ``full`` everything.
+
+        In a table with a postpone bucket, rows that wait there become rows of the table first.
+        Returns the new snapshot's id, None if there was nothing to compact. Raises CommitConflictError.
+        Clauses: APP-19, APP-20, BKT-14, CMP-1 to CMP-8, CMP-18 to CMP-22, CMP-27 to CMP-29.
+        """
+        moved = self._move_waiting(full=full) if self.catalog.context.postpones_buckets else None
+        state = self.stage_compaction(full=full).commit(CommitId.new()) or moved
+        return state.id if state else None
+
+    def _move_waiting(self, *, full: bool) -> TableState | None:
+        expect_flag("full", full)
+        self.catalog.expect_writable()
+        return self.catalog.committer.retry_on_latest_state(
+            lambda state: StagedMove.of(self.stager, state, full=full)
+        ).commit(CommitId.new())
+
+    def plan_compaction(self, *, full: bool = False) -> list[PlannedCompaction]:
+        """Return what `compact` with the same argument would compact now, per bucket. Changes nothing.
+
+        Reads metadata only. Raises InvalidRequestError as `compact` does. Clauses: CMP-1 to CMP-8.
+        """
+        expect_flag("full", full)
+        self.catalog.expect_writable()
+        return self.catalog.read_as_of(LATEST, lambda state, _: self.stager.planned(state, full=full))
+
+    def stage_compaction(self, *, full: bool = False) -> StagedCompaction:
+        """Do the data work of a compaction, and do not commit it. Clauses: APP-19, APP-20, CMT-12, CMT-20."""
+        expect_flag("full", full)
+        self.catalog.expect_writable()
+        return self.catalog.read_as_of(
+            LATEST, lambda state, _: StagedCompaction.of(self.stager, state, list(state.files), full=full)
+        )
 
     def create_tag(self, name: str, *, snapshot: int | None = None) -> None:
         """Keep ``snapshot`` (by default the latest) readable under ``name``, also after it has expired.
@@ -177,7 +212,7 @@ class TableUpkeep(ABC):
         Raises InvalidRequestError unless exactly one of both is given and no tag keeps a later snapshot;
         SnapshotNotFoundError. Clauses: CMT-42 to CMT-47.
         """
-        self._require_writable()
+        self.catalog.expect_writable()
         if (snapshot is None) == (tag is None):
             raise InvalidRequestError("rollback: expected either a snapshot or a tag")
         wanted = AsOf.given(snapshot, tag)

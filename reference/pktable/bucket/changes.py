@@ -41,7 +41,7 @@ def read_changes(
 
     Raises CorruptFileError. Clauses: CHG-11.
     """
-    kind = [VALUE_KIND] if context.schema.primary_keys else []
+    kind = context.schema.system_columns[-1:]
     tested = predicate.columns() if predicate else ()
     needed = [*kind, *columns, *(name for name in tested if name not in columns)]
     schema = change_schema(context, columns)

@@ -210,8 +210,8 @@ class DataReader:
 
     def _some_column(self) -> tuple[str, DataType]:
         """Return the name and type of a column that the file has."""
-        if self._context.schema.primary_keys:
-            return SEQUENCE_NUMBER, SYSTEM_TYPES[SEQUENCE_NUMBER]
+        if system := self._context.schema.system_columns:
+            return system[0], SYSTEM_TYPES[system[0]]
         for field in self._context.schema_of(self.meta.schema_id).fields:
             if field.name in self.stored.names:
                 return field.name, field.type

@@ -25,6 +25,7 @@ from pktable.context import VECTORS, TableContext
 from pktable.format.metadata.schema import TableSchema
 from pktable.format.types import DataType, Field, highest_field_id, parse_type
 from pktable.format.widening import loses_nothing
+from pktable.kinds import kind_of
 
 NAMING: Final = (
     "bucket-key",
@@ -185,7 +186,7 @@ def _rescales(schema: TableSchema, wanted: str | None) -> bool:
     """Return whether ``wanted`` is another fixed number of buckets of a table with a primary key. Clauses: BKT-18."""
     before = parse_options(schema.options).bucket
     after = parse_options({} if wanted is None else {"bucket": wanted}).bucket
-    return bool(schema.primary_keys) and before > 0 and after > 0
+    return kind_of(schema, "the table").has_keys and before > 0 and after > 0
 
 
 def _is_compacted(context: TableContext, state: TableState) -> bool:
@@ -196,7 +197,9 @@ def _is_compacted(context: TableContext, state: TableState) -> bool:
     if any(state.indexes.values()):
         return False
     levels = [{file.level for file in live} for live in state.files.values()]
-    return not context.schema.primary_keys or all(len(one) == 1 and 0 not in one for one in levels)
+    return not kind_of(context.schema, context.root).has_keys or all(
+        len(one) == 1 and 0 not in one for one in levels
+    )
 
 
 def _columns_named(options: Mapping[str, str]) -> dict[str, str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import TypeVar
 
-from pktable_spec.errors import CommitConflictError, CorruptFileError
+from pktable_spec.errors import CommitConflictError, CorruptFileError, InvalidRequestError
 from pktable_spec.options import parse_options
 
 from pktable.catalog.alteration import Alteration, next_schema
@@ -25,6 +25,7 @@ from pktable.catalog.snapshots import SnapshotLog
 from pktable.catalog.state import StateLoader, TableState
 from pktable.context import TableContext
 from pktable.format.metadata.schema import TableSchema
+from pktable.kinds import kind_of
 from pktable.lsm.bucket import ChangeRead
 from pktable.store.file_io import FileIO
 
@@ -68,6 +69,19 @@ class Catalog:
             self.ignored,
             context.paths.branch,
         )
+
+    def expect_writable(self) -> None:
+        """Raise InvalidRequestError if an option forbids writing, or the schema has changed since opening.
+
+        Clauses: META-48, TBL-9, TBL-19, TBL-20.
+        """
+        context = self.context
+        kind_of(context.schema, context.root).require_writable(context.schema, context.options)
+        newer = context.paths.schema(context.schema.id + 1)
+        if context.store.exists(newer):
+            raise InvalidRequestError(
+                f"{context.root}: the schema has changed since the table was opened ({newer}); open it again"
+            )
 
     def alter(self, change: Alteration) -> TableSchema:
         """Put the next schema of the table, and return it; the present one if nothing changes.

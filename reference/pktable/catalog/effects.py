@@ -12,6 +12,7 @@ from pktable_spec.vocabulary import COMPACT
 
 from pktable.catalog.catalog import Catalog
 from pktable.catalog.state import TableState
+from pktable.kinds import kind_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ def effect_of(catalog: Catalog, after: int) -> Effect | None:
         return None
     older = {file.file_name for files in before.files.values() for file in files}
     new = [file for files in state.files.values() for file in files if file.file_name not in older]
-    if catalog.context.schema.primary_keys:
+    if kind_of(catalog.context.schema, catalog.context.root).has_keys:
         deleted = sum(file.delete_row_count or 0 for file in new)
         return Effect(sum(file.row_count for file in new) - deleted, deleted)
     kept = {file.file_name for files in state.files.values() for file in files}

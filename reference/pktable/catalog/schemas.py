@@ -12,7 +12,7 @@ from typing import Any
 
 from pktable_spec.errors import InvalidRequestError
 from pktable_spec.options import parse_options
-from pktable_spec.vocabulary import KEY_PREFIX, ROW_ID, SEQUENCE_NUMBER, VALUE_KIND
+from pktable_spec.vocabulary import KEY_PREFIX
 
 from pktable.catalog.branch_names import branch_of_name, is_there, no_such_branch
 from pktable.catalog.definitions import column_names, option_texts, parse_definition
@@ -152,9 +152,13 @@ def check_definition(schema: TableSchema) -> None:
 
     Clauses: TBL-1, TBL-9, TBL-12, TBL-16, TBL-17.
     """
-    options = parse_options(schema.options)
+    from pktable.kinds import (
+        kind_of,  # late: it brings what writes data files, which metadata alone does not need
+    )
+
+    options, kind = parse_options(schema.options), kind_of(schema, "a new table")
     keys, partition = schema.primary_keys, schema.partition_keys
-    _check_names(schema)
+    _check_names(schema, kind.reserved_columns)
     _expect_among("primary key", keys, "columns", schema.value_names)
     if keys:
         _expect_among("partition keys", partition, "primary-key columns", keys)
@@ -187,16 +191,11 @@ def check_definition(schema: TableSchema) -> None:
             raise InvalidRequestError(
                 f"option bucket-key: column {field.name} is of type {field.type}; expected an atomic type"
             )
-    # Late: they bring what writes data files, which metadata alone does not need.
-    from pktable.kinds.append import AppendTables
-    from pktable.kinds.primary_key import PrimaryKeyTables
-
-    (PrimaryKeyTables() if keys else AppendTables()).require_writable(schema, options)
+    kind.require_writable(schema, options)
 
 
-def _check_names(schema: TableSchema) -> None:
+def _check_names(schema: TableSchema, reserved: Sequence[str]) -> None:
     """Raise InvalidRequestError for a column name that data files or running jobs use for themselves."""
-    reserved = (SEQUENCE_NUMBER, VALUE_KIND) if schema.primary_keys else (SEQUENCE_NUMBER, VALUE_KIND, ROW_ID)
     for name in schema.value_names:
         if name.startswith((KEY_PREFIX, WORKING_PREFIX)) or name in reserved:
             raise InvalidRequestError(

@@ -31,6 +31,7 @@ from pktable.check.rows import check_rows
 from pktable.check.vectors import check_vectors
 from pktable.context import TableContext
 from pktable.format.metadata.manifest import ManifestEntry
+from pktable.kinds import kind_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,7 @@ def check_bucket(
             found="rows that wait for a bucket, which are in no order",
             severity=NOTE,
         )
-    elif task.reads_rows and context.schema.primary_keys:
+    elif task.reads_rows and kind_of(context.schema, context.root).has_keys:
         with findings.guard("RD-11", file=bucket.place.directory):
             check_keys(context, bucket, vectors, ranges, reliable, findings)
             check_retractions(context, bucket, vectors, reliable, findings)

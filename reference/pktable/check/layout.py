@@ -14,6 +14,7 @@ from pktable.check.history import BucketHistory, Version
 from pktable.context import TableContext
 from pktable.format.binary_row import EMPTY_ROW
 from pktable.format.metadata.manifest import DataFileMeta, ManifestEntry
+from pktable.kinds import kind_of
 from pktable.lsm.runs import Key
 
 Range = tuple[Key, Key]
@@ -54,7 +55,8 @@ def _check_entry(
         if not holds:
             findings.add(clause, what, path, expected=expected, found=value, snapshots=snapshots)
 
-    if context.schema.primary_keys:
+    has_keys = kind_of(context.schema, context.root).has_keys
+    if has_keys:
         expect("LSM-3", "level", 0 <= file.level <= max_level, f"0 to {max_level}", file.level)
     else:
         expect("APP-4", "level", file.level == 0, 0, file.level)
@@ -62,7 +64,7 @@ def _check_entry(
     expect("TBL-3", "bucket", total < 1 or 0 <= entry.bucket < total, f"below {total}", entry.bucket)
     low, high = file.min_sequence_number, file.max_sequence_number
     expect("LSM-7", "sequence numbers", low <= high, "smallest not above greatest", f"{low} to {high}")
-    if not context.schema.primary_keys:
+    if not has_keys:
         expect("APP-5", "keys", file.min_key == file.max_key == EMPTY_ROW, "empty rows", "others")
         expect("APP-5", "retractions", not file.delete_row_count, "none", file.delete_row_count)
         return None
@@ -135,7 +137,7 @@ def _check_vector_names(context: TableContext, version: Version, findings: Findi
             what = f"vector of {name}"
             if name not in levels:
                 add("DV-4", what, expected="a live file of the bucket", found="none", severity=NOTE)
-            elif levels[name] == 0 and context.schema.primary_keys:
+            elif levels[name] == 0 and kind_of(context.schema, context.root).has_keys:
                 add("DV-3", what, expected="a file above level 0", found="level 0")
             if counts[name] > 1:
                 add("DV-5", what, expected="one", found=counts[name])

@@ -88,8 +88,7 @@ class _FileCheck:
 
     def batches(self) -> Iterator[pa.Table]:
         """Yield the rows of the file, at most `BATCH_ROWS` at a time."""
-        system = (SEQUENCE_NUMBER, VALUE_KIND) if self.context.schema.primary_keys else ()
-        columns = (*self.context.key_columns, *system)
+        columns = (*self.context.key_columns, *self.context.schema.system_columns)
         reader = DataReader(self.context, self.place, self.entry.file)
         if isinstance(reader.stored, ParquetRows):
             reader.guarded(reader.stored.expect_page_index)
@@ -106,7 +105,7 @@ class _FileCheck:
     def take(self, table: pa.Table) -> None:
         """Check the next rows."""
         self._rows += table.num_rows
-        if self.context.schema.primary_keys:
+        if self.context.schema.system_columns:
             self._take_records(table)
         else:
             self._check_place(table)

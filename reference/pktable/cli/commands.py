@@ -174,8 +174,7 @@ def write(
         _expect_writable(table, rows, row_kind)
     else:
         table = open_table(path, spark, storage=storage) if spark else table
-        put = table.upsert if table.schema.primary_keys else table.append
-        snapshot = table.write_changes(rows, row_kind=row_kind) if row_kind else put(rows)
+        snapshot = table.write_changes(rows, row_kind=row_kind) if row_kind else table.put(rows)
     done = counted(rows.num_rows, "row")
     print_change(f"{done} written", f"would write {done}", snapshot, dry_run, output, rows=rows.num_rows)
 
@@ -183,9 +182,8 @@ def write(
 def _expect_writable(table: Table, rows: pa.Table, row_kind: str | None) -> None:
     """Raise InvalidRequestError where writing ``rows`` would do so before it writes."""
     from pktable.ingest.changes import ChangeKind, as_changes
-    from pktable.kinds import kind_of
 
-    kind_of(table.schema, table.path).require_writable(table.schema, table.catalog.context.options)
+    table.catalog.expect_writable()
     as_changes(rows, table.schema, ChangeKind(column=row_kind))
 
 

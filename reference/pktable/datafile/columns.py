@@ -16,6 +16,10 @@ from pktable.format.types import DataType, Field, arrow_field
 FIRST_KEY_ID: Final = 1073741823
 SEQUENCE_NUMBER_ID: Final = 2147483646
 VALUE_KIND_ID: Final = 2147483645
+SYSTEM: Final = {
+    SEQUENCE_NUMBER: (DataType("BIGINT", nullable=False), SEQUENCE_NUMBER_ID),
+    VALUE_KIND: (DataType("TINYINT", nullable=False), VALUE_KIND_ID),
+}
 ROW_ID_ID: Final = 2147483642
 
 PARQUET_WRITE_OPTIONS: Final[dict[str, Any]] = {
@@ -41,16 +45,11 @@ def file_schema(schema: TableSchema) -> pa.Schema:
     A file of an append table has the table's columns only. Clauses: META-7, META-8, APP-5.
     """
     values = [_with_id(f.name, f.type, f.id) for f in schema.fields]
-    if not schema.primary_keys:
-        return pa.schema(values)
     keys = [
         _with_id(KEY_PREFIX + field.name, field.type.not_null(), FIRST_KEY_ID + field.id)
         for field in schema.key_fields
     ]
-    system = [
-        _with_id(SEQUENCE_NUMBER, DataType("BIGINT", nullable=False), SEQUENCE_NUMBER_ID),
-        _with_id(VALUE_KIND, DataType("TINYINT", nullable=False), VALUE_KIND_ID),
-    ]
+    system = [_with_id(name, *SYSTEM[name]) for name in schema.system_columns]
     return pa.schema(keys + system + values)
 
 

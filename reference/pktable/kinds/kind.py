@@ -49,8 +49,13 @@ class TableKind(Protocol):
         ...
 
     @property
-    def has_levels(self) -> bool:
-        """Whether files are sorted runs in levels, so that a write compacts the buckets it touches."""
+    def has_keys(self) -> bool:
+        """Whether rows have keys: files are sorted runs in levels, and a write compacts the buckets it touches."""
+        ...
+
+    @property
+    def reserved_columns(self) -> tuple[str, ...]:
+        """The names that no column may have, since data files have columns of these names."""
         ...
 
     def write(

@@ -10,6 +10,7 @@ from typing import Final
 
 from pktable_spec.errors import InvalidRequestError, UnsupportedOptionError
 from pktable_spec.options import TableOptions, parse_options
+from pktable_spec.vocabulary import SEQUENCE_NUMBER, VALUE_KIND
 
 from pktable.bucket.write import renumber, write_rows
 from pktable.context import TableContext
@@ -26,7 +27,8 @@ class PrimaryKeyTables:
     """The `TableKind` of tables with a primary key."""
 
     name: Final = "primary-key table"
-    has_levels: Final = True
+    has_keys: Final = True
+    reserved_columns: Final = (SEQUENCE_NUMBER, VALUE_KIND)
 
     def claims(self, schema: TableSchema) -> bool:
         """Return whether there is a primary key. Clauses: TBL-12."""

@@ -28,6 +28,7 @@ from pktable.catalog.change_plan import ChangeRange, expect_kept, plan_changes
 from pktable.catalog.snapshots import SnapshotLog
 from pktable.context import TableContext
 from pktable.format.metadata.snapshot import Snapshot
+from pktable.kinds import kind_of
 from pktable.lsm.bucket import BucketId, ChangeRead
 from pktable.predicate import Predicate, parse
 from pktable.run.spark.types import as_nullable, for_spark, read_schema
@@ -111,9 +112,9 @@ def change_partitions(
         raise
     kept = wanted if complete else None
     groups: dict[BucketId | int, list[ChangeRead]] = {}
+    has_order = kind_of(context.schema, context.root).has_keys
     for number, part in enumerate(parts):
-        # Rows of an append table have no order that counts.
-        groups.setdefault(part.place.id if context.schema.primary_keys else number, []).append(part)
+        groups.setdefault(part.place.id if has_order else number, []).append(part)
     return [
         InputPartition([ChangePiece(context, tuple(group), columns, predicate, kept, tuple(snapshots))])
         for group in groups.values()

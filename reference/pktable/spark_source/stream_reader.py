@@ -40,6 +40,7 @@ from pktable.catalog.start_plan import plan_start
 from pktable.catalog.state import TableState
 from pktable.context import TableContext
 from pktable.format.metadata.snapshot import Snapshot
+from pktable.kinds import kind_of
 from pktable.predicate import parse
 from pktable.scan import Split
 from pktable.spark_source import options as names
@@ -100,13 +101,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         context = self._catalog.context
         engine, orders = context.options.merge_engine, context.options.sequence_fields
         computes = engine != "deduplicate" or orders
-        if context.schema.primary_keys and computes and context.options.changelog_producer == "none":
+        has_keys = kind_of(context.schema, context.root).has_keys
+        if has_keys and computes and context.options.changelog_producer == "none":
             found = f"merge-engine {engine}" if engine != "deduplicate" else "a sequence.field"
             raise InvalidRequestError(
                 "readStream: only the option changelog-producer tells what the rows of this table become, which has "
                 f"{found}; set lookup or full-compaction, or input for the rows as they were written"
             )
-        if ROW_KIND not in schema.names and context.schema.primary_keys:
+        if ROW_KIND not in schema.names and has_keys:
             raise InvalidRequestError(
                 f"readStream: a table with a primary key has changes of several kinds, and the column {ROW_KIND} says "
                 'which; set option("read.changelog", "true")'

@@ -46,7 +46,7 @@ class RowWriter:
                 "option row-kind-column: an overwrite has rows only; leave the option out"
             )
         table = options.open_table()
-        if self._kinds is not None and not table.schema.primary_keys:
+        if self._kinds is not None and not table.stager.kind.has_keys:
             raise InvalidRequestError(
                 "option row-kind-column: the table has no primary key; leave the option out"
             )
@@ -83,10 +83,8 @@ class RowWriter:
             table.overwrite(rows, commit_id=commit_id)
         elif self._kinds is not None:
             table.write_changes(rows, row_kind=self._kinds, commit_id=commit_id)
-        elif table.schema.primary_keys:
-            table.upsert(rows, commit_id=commit_id)
         else:
-            table.append(rows, commit_id=commit_id)
+            table.put(rows, commit_id=commit_id)
 
     def _remove(self, messages: Sequence[Message | None]) -> None:
         """Remove the staged rows, also those of tasks that failed. Clauses: CMT-56."""

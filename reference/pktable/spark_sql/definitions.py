@@ -138,7 +138,7 @@ def _create_table(
         return nothing(queries)
     try:
         values = aligned(rows, table.schema, None, {}, by_name=False)
-        snapshot = (table.upsert if table.schema.primary_keys else table.append)(values)
+        snapshot = table.put(values)
     except BaseException:
         warehouse.drop_table(place.name)  # of a statement that fails nothing stays
         raise

@@ -69,13 +69,10 @@ def insert(queries: Queries, words: Words, args: Any, ctes: str = "") -> DataFra
         )
     if replaces and fixed:
         where = " AND ".join(f"{quoted(name)} = {text}" for name, text in fixed.items())
-    if replaces or where is not None:
-        snapshot = table.overwrite(rows, where=where)
-    else:
-        snapshot = (table.upsert if table.schema.primary_keys else table.append)(rows)
+    snapshot = table.overwrite(rows, where=where) if replaces or where is not None else table.put(rows)
     effect = None if snapshot is None else table.effect(snapshot)
     put = None if effect is None else effect.put
-    replaced = table.schema.primary_keys and not replaces  # who knows which keys were there
+    replaced = table.stager.kind.has_keys and not replaces  # who knows which keys were there
     return outcome(
         queries, snapshot, {"num_affected_rows": put, "num_inserted_rows": None if replaced else put}
     )
@@ -233,7 +230,7 @@ def merge(queries: Queries, words: Words) -> DataFrame | None:
     effect = None if snapshot is None else table.effect(snapshot)
     if effect is None:
         return outcome(queries, snapshot)
-    keyed = bool(table.schema.primary_keys)
+    keyed = table.stager.kind.has_keys
     return outcome(queries, snapshot, _merged(effect.put, effect.deleted, made, keyed=keyed))
 
 

@@ -16,6 +16,7 @@ from functools import cached_property
 
 import pyarrow as pa
 from pktable_spec.errors import CorruptFileError, InvalidRequestError, UnsupportedOptionError
+from pktable_spec.vocabulary import SEQUENCE_NUMBER, VALUE_KIND
 
 from pktable.format.metadata.json_text import JsonObject, decode_json, encode_json
 from pktable.format.type_text import UNSUPPORTED
@@ -59,6 +60,11 @@ class TableSchema:
     def key_names(self) -> tuple[str, ...]:
         """The trimmed primary key: without partition keys, in order."""
         return tuple(name for name in self.primary_keys if name not in self.partition_keys)
+
+    @property
+    def system_columns(self) -> tuple[str, ...]:
+        """The columns that data files have before those of the table, none without a key. Clauses: APP-5, META-7."""
+        return (SEQUENCE_NUMBER, VALUE_KIND) if self.primary_keys else ()
 
     @cached_property
     def key_fields(self) -> tuple[Field, ...]:
