@@ -22,7 +22,7 @@ from pktable.catalog.retention import Expiry
 from pktable.catalog.rules import Attempt
 from pktable.catalog.state import Delta, TableState
 from pktable.format.metadata.manifest import ADD, DELETE
-from pktable.lsm.vectors import VectorMaintainer
+from pktable.lsm.plan import VectorMaintainer
 
 from model_tests.mutants.registry import LEVEL_ZERO_LEFT, READ, Mutant, instead, patched
 

@@ -13,8 +13,8 @@ from pktable.kinds import primary_key
 from pktable.kinds.primary_key import PrimaryKeyTables
 from pktable.lsm import universal
 from pktable.lsm.bucket import BucketState
+from pktable.lsm.plan import VectorMaintainer
 from pktable.lsm.universal import Pick
-from pktable.lsm.vectors import VectorMaintainer
 from pktable.merge.aggregation import Aggregation
 from pktable.merge.deduplicate import Deduplicate, Selected
 from pktable.merge.grouping import Window

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from pktable.lsm.vectors import VectorMaintainer
+from pktable.lsm.plan import VectorMaintainer
 from pktable_conform.judge.history import SHAPES, History, Operation
 from pktable_spec.covers import covers
 from pktable_spec.interface import Comparison, OpenTable, Query

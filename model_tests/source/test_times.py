@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pktable import InvalidRequestError
 from pktable.format.types import Field, parse_type, to_arrow
-from pktable.spark_source.times import with_times_of
+from pktable.spark_source.writer import with_times_of
 from pktable_spec.covers import covers
 
 ZONES = ("America/New_York", "Europe/Berlin", "Australia/Lord_Howe", "Asia/Kathmandu", "UTC")

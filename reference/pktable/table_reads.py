@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pktable_spec.errors import SnapshotNotFoundError
+from pktable_spec.vocabulary import COMPACT
 
 from pktable.catalog.as_of import AsOf
 from pktable.catalog.catalog import Catalog
 from pktable.catalog.definitions import column_names
-from pktable.catalog.effects import Effect, effect_of
+from pktable.catalog.state import TableState
 from pktable.change_scan import ChangeScan
 from pktable.format.metadata.snapshot import Snapshot
 from pktable.inspect import Inspection
+from pktable.kinds import kind_of
 from pktable.metadata_tables import AUDIT_LOG, ROW_KIND, expect_auditable, metadata_table
 from pktable.run.runner import Runner
 from pktable.scan import ReadOptions, Scan
@@ -168,3 +172,50 @@ class TableReads:
     def files(self, snapshot: int | None = None) -> pa.Table:
         """Return one row per live data file, as `Inspection.files`."""
         return self.inspect.files(snapshot)
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """The rows that a write has ``put`` (inserted, or in place of older ones), and those that it has ``deleted``.
+
+    In an append table a row that takes the place of another one counts as both.
+    """
+
+    put: int
+    deleted: int
+
+
+def effect_of(catalog: Catalog, after: int) -> Effect | None:
+    """Return the effect of the write that ended with the snapshot ``after``, None if its snapshots have expired.
+
+    Raises CorruptFileError. Clauses: WH-12.
+    """
+    try:
+        written = last = catalog.snapshots.read(after)
+        if written.commit_kind == COMPACT:  # its own compaction follows a write
+            written = catalog.snapshots.read(after - 1)
+        if (written.commit_user, written.commit_identifier) != (last.commit_user, last.commit_identifier):
+            return None
+        state = catalog.states.at(written)
+        before = catalog.states.at(catalog.snapshots.read(written.id - 1)) if written.id > 1 else TableState()
+    except SnapshotNotFoundError:
+        return None
+    older = {file.file_name for files in before.files.values() for file in files}
+    new = [file for files in state.files.values() for file in files if file.file_name not in older]
+    if kind_of(catalog.context.schema, catalog.context.root).has_keys:
+        deleted = sum(file.delete_row_count or 0 for file in new)
+        return Effect(sum(file.row_count for file in new) - deleted, deleted)
+    kept = {file.file_name for files in state.files.values() for file in files}
+    gone = _live_rows(catalog, before, older) - _live_rows(catalog, state, older & kept)
+    return Effect(sum(file.row_count for file in new), gone)
+
+
+def _live_rows(catalog: Catalog, state: TableState, names: set[str]) -> int:
+    """Return how many rows of the files ``names`` no vector deletes."""
+    total = 0
+    for identity, files in state.files.items():
+        deleted = catalog.context.deleted_counts(catalog.states.bucket(state, identity))
+        total += sum(
+            file.row_count - deleted.get(file.file_name, 0) for file in files if file.file_name in names
+        )
+    return total

@@ -53,10 +53,9 @@ from pktable.context import TableContext
 from pktable.format.metadata.manifest import DataFileMeta, IndexManifestEntry
 from pktable.format.vectors.deletion_vector import DeletionVector, Positions
 from pktable.lsm.bucket import BucketChange, BucketState
-from pktable.lsm.plan import CompactionPlan, plan
+from pktable.lsm.plan import CompactionPlan, VectorMaintainer, plan
 from pktable.lsm.runs import Run, sorted_runs
 from pktable.lsm.universal import Pick
-from pktable.lsm.vectors import VectorMaintainer
 from pktable.merge.grouping import Flags, Indices, Window, is_add, taken
 from pktable.store.new_files import NewFiles
 

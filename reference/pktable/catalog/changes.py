@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from pktable_spec.errors import InvalidRequestError
-from pktable_spec.vocabulary import APPEND, COMPACT, OVERWRITE
+from pktable_spec.vocabulary import APPEND, COMPACT, OVERWRITE, ROW_ID
 
 from pktable.catalog import rules
 from pktable.catalog.isolation import Isolation
@@ -266,3 +266,25 @@ def _changelog(
 def entry(kind: int, bucket_id: BucketId, total_buckets: int, file: DataFileMeta) -> ManifestEntry:
     """Return the manifest entry that adds or removes a file of a bucket."""
     return ManifestEntry(kind, *bucket_id, total_buckets, file)
+
+
+FROM_COMPACTION: Final = 1  # _FILE_SOURCE
+
+
+def with_row_ids(
+    entries: Iterable[ManifestEntry], snapshot: int, next_row_id: int
+) -> tuple[tuple[ManifestEntry, ...], int]:
+    """Return the entries of a commit with ids and sequence numbers, and the first id that is free after it.
+
+    ``snapshot``: its id, which is the sequence number of all rows that are new. Clauses: APP-24.
+    """
+    done = []
+    for one in entries:
+        file = one.file
+        if one.kind == ADD and file.min_sequence_number == 0:
+            file = replace(file, min_sequence_number=snapshot, max_sequence_number=snapshot)
+        has_ids = file.first_row_id is not None or ROW_ID in (file.write_cols or ())
+        if one.kind == ADD and not has_ids and file.file_source != FROM_COMPACTION:
+            file, next_row_id = replace(file, first_row_id=next_row_id), next_row_id + file.row_count
+        done.append(replace(one, file=file))
+    return tuple(done), next_row_id

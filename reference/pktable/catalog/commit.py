@@ -27,13 +27,12 @@ from pktable_spec.errors import CommitConflictError, CommitUnknownError, Corrupt
 from pktable_spec.vocabulary import COMPACT
 
 from pktable.catalog.branch_names import no_such_branch
-from pktable.catalog.changes import CatalogChange, CommitId, Conflicts
+from pktable.catalog.changes import CatalogChange, CommitId, Conflicts, with_row_ids
 from pktable.catalog.commit_ids import CommitIds
 from pktable.catalog.delta_commits import delta_commits_after
 from pktable.catalog.fences import BEGUN, FenceTakenError
 from pktable.catalog.manifests import Manifests, ManifestWriter, MissingManifestError
 from pktable.catalog.publish import Publisher, Put, Verdict
-from pktable.catalog.row_ids import with_row_ids
 from pktable.catalog.snapshots import SnapshotLog
 from pktable.catalog.state import Delta, StateLoader, TableState, applied
 from pktable.context import TableContext

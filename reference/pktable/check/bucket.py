@@ -5,7 +5,7 @@
 3. `rows` reads each data file and each changelog file once and checks its rows.
 4. `keys` compares the records of each key, of those files whose rows step 3 found to be reliable. Rows that wait
    for a bucket are in no order, and rows of an append table have no key.
-5. `retractions` compares the vectors with the retractions that a table with ``sequence.field`` keeps.
+5. `check_retractions` compares the vectors with the retractions that a table with ``sequence.field`` keeps.
 6. `hash_indexes` compares the hash index of a dynamic bucket with the keys of its files.
 
 A damaged file does not stop the check: only steps 4 to 6 leave it out.
@@ -15,23 +15,29 @@ Clauses: BKT-3, CHG-3, CMT-15, DV-12, LSM-6, RD-11, TBL-20.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 
+import numpy as np
 from pktable_spec.errors import CorruptFileError
 from pktable_spec.options import parse_options
+from pktable_spec.vocabulary import VALUE_KIND
 
+from pktable.bucket.reader import DataReader
 from pktable.check.findings import NOTE, Finding, Findings
 from pktable.check.hash_indexes import check_hashes
 from pktable.check.history import BucketHistory
 from pktable.check.keys import check_keys
 from pktable.check.layout import check_layouts
-from pktable.check.retractions import check_retractions
 from pktable.check.rows import check_rows
-from pktable.check.vectors import check_vectors
+from pktable.check.vectors import Vectors, check_vectors
 from pktable.context import TableContext
-from pktable.format.metadata.manifest import ManifestEntry
+from pktable.format.metadata.manifest import DataFileMeta, ManifestEntry
+from pktable.format.vectors.deletion_vector import Positions
 from pktable.kinds import kind_of
+from pktable.kinds.primary_key import hides_retractions
+from pktable.lsm.bucket import BucketPath
+from pktable.merge.grouping import is_add
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,3 +155,50 @@ def _under_schema(
             context.paths.branch,
         )
     return known[number]
+
+
+def check_retractions(
+    context: TableContext,
+    bucket: BucketHistory,
+    vectors: Sequence[Vectors | None],
+    reliable: Set[str],
+    findings: Findings,
+) -> None:
+    """Expect the vector of each file above level 0 to delete its retractions, where the table hides them.
+
+    ``vectors``: by version, None where they could not be read. ``reliable``: the files whose rows can be read.
+    """
+    kept: dict[str, Positions] = {}
+    shown: dict[str, list[int]] = {}
+    for version, known in zip(bucket.versions, vectors, strict=True):
+        for entry in version.entries if known is not None else ():
+            file = entry.file
+            if not file.level or not file.delete_row_count or file.file_name not in reliable:
+                continue
+            if not hides_retractions(context, file):
+                continue
+            if file.file_name not in kept:
+                kept[file.file_name] = _retractions(context, bucket.place, file)
+            assert known is not None, "nothing is looked at otherwise"
+            vector = known.get(file.file_name)
+            positions = kept[file.file_name]
+            if vector is None or not vector.mask(file.row_count, 0)[positions].all():
+                shown.setdefault(file.file_name, []).extend(version.snapshots)
+    for name, snapshots in shown.items():
+        findings.add(
+            "DV-21",
+            "retractions",
+            f"{bucket.place.directory}/{name}",
+            expected=f"{len(kept[name])} deleted by the vector of the file",
+            found="a vector without some of them, or none",
+            snapshots=snapshots,
+        )
+
+
+def _retractions(context: TableContext, place: BucketPath, file: DataFileMeta) -> Positions:
+    """Return the positions of the retractions of a file."""
+    found = [
+        np.flatnonzero(~is_add(table)) + position
+        for position, table in DataReader(context, place, file).read([VALUE_KIND])
+    ]
+    return np.concatenate(found)

@@ -24,7 +24,7 @@ from pktable.bucket.write import BucketAppend
 from pktable.context import TableContext
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.metadata.schema import TableSchema
-from pktable.kinds.changelog_options import expect_changelog_options
+from pktable.kinds.kind import expect_changelog_options
 from pktable.lsm.append_pick import pick_files
 from pktable.lsm.bucket import BucketPath, BucketState
 from pktable.lsm.universal import Pick

@@ -16,7 +16,7 @@ from pktable.bucket.write import renumber, write_rows
 from pktable.context import TableContext
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.metadata.schema import TableSchema
-from pktable.kinds.changelog_options import expect_changelog_options
+from pktable.kinds.kind import expect_changelog_options
 from pktable.lsm.bucket import BucketState
 from pktable.lsm.runs import sorted_runs
 from pktable.lsm.universal import Pick, pick, pick_deleted, pick_full

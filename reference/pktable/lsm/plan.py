@@ -4,17 +4,23 @@ Files whose key ranges overlap form a section. A section of one large file needs
 changes metadata only. Small files are rewritten with their neighbours, so that their number stays bounded. With
 deletion vectors an upgraded level-0 file still needs the lookup that deletes the rows its keys replace.
 
+The vectors of a bucket change along: a position that a compaction has deleted is not deleted again (DV-9). The vector
+of a file that is rewritten is dropped; the vector of a file that is upgraded stays (DV-10).
+
 Clauses: CMP-9 to CMP-11, CMP-13, CMP-23 to CMP-25.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
 from pktable_spec.options import TableOptions
 
 from pktable.format.metadata.manifest import DataFileMeta
+from pktable.format.vectors.deletion_vector import DeletionVector, VectorBuilder
 from pktable.lsm.runs import KeyOrder
 from pktable.lsm.universal import Pick
 
@@ -106,3 +112,37 @@ def _must_rewrite(file: DataFileMeta, chosen: Pick, options: TableOptions, merge
     if options.remembers_deletions:
         return file.level == 0 and options.deletion_vectors_enabled
     return chosen.output_level == options.max_level or (file.level == 0 and options.deletion_vectors_enabled)
+
+
+class VectorMaintainer:
+    """Collects deleted positions and dropped vectors on top of a snapshot's vectors, by data file name."""
+
+    def __init__(self, vectors: Mapping[str, DeletionVector], *, bits: int) -> None:
+        self._vectors = dict(vectors)
+        self._growing: dict[str, VectorBuilder] = {}
+        self._bits = bits
+        self.modified = False
+
+    def delete(self, file: str, positions: npt.NDArray[np.int64]) -> int:
+        """Delete ``positions`` (ascending, unique) of ``file``; return how many were not deleted before.
+
+        A vector keeps its kind: 32- and 64-bit vectors may lie side by side (DVF-12). Clauses: DV-1, DV-9, DV-11.
+        """
+        if not len(positions):
+            return 0
+        if file not in self._growing:
+            before = self._vectors.get(file, DeletionVector({}, self._bits))
+            self._growing[file] = VectorBuilder(before)
+        deleted = self._growing[file].mark(positions)
+        self.modified = self.modified or deleted > 0
+        return deleted
+
+    def forget(self, file: str) -> None:
+        """Drop the vector of a file that was rewritten. Clauses: DV-10."""
+        had_one = [vectors.pop(file, None) is not None for vectors in (self._vectors, self._growing)]
+        self.modified = self.modified or any(had_one)
+
+    def vectors(self) -> Mapping[str, DeletionVector]:
+        """Return the vectors as they are now, in the order in which their files came to have one."""
+        grown = {file: builder.vector() for file, builder in self._growing.items()}
+        return {**self._vectors, **grown}

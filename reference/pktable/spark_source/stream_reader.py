@@ -14,6 +14,10 @@ first batch begins at `NOTHING`; where it begins in the table is for the option 
 
 A stream that would miss changes fails, unless ``failOnDataLoss`` is false: then what is not known is left out.
 
+A stream begins with the rows that all changes up to a snapshot fold to. Without a producer, and with ``input``, the
+changes are the rows as they were written, so a fresh read gives them. Otherwise rows whose changes the producer has
+still to record come as changes later, and are left out.
+
 Clauses: CHG-11, CHG-12, CHG-13, CHG-26, CHG-27, CHG-28, CHG-29.
 """
 
@@ -33,15 +37,16 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from pktable.bucket.changes import ROW_KIND
+from pktable.bucket.read import BucketRead
 from pktable.catalog.as_of import AsOf
 from pktable.catalog.catalog import Catalog
 from pktable.catalog.change_plan import ChangeRange, snapshots_between
-from pktable.catalog.start_plan import plan_start
-from pktable.catalog.state import TableState
+from pktable.catalog.read_plan import plan_read
+from pktable.catalog.state import StateLoader, TableState
 from pktable.context import TableContext
 from pktable.format.metadata.snapshot import Snapshot
 from pktable.kinds import kind_of
-from pktable.predicate import parse
+from pktable.predicate import Predicate, parse
 from pktable.scan import Split
 from pktable.spark_source import options as names
 from pktable.spark_source.options import Options
@@ -288,3 +293,23 @@ def _rolled_back(id: int, now: str) -> InvalidRequestError:
     return InvalidRequestError(
         f"readStream: snapshot {id}, up to which the stream has read, was rolled back{now}; {ANEW}"
     )
+
+
+def plan_start(
+    context: TableContext, states: StateLoader, state: TableState, predicate: Predicate | None
+) -> list[BucketRead]:
+    """Return the parts of a read of the rows that all changes up to ``state`` fold to. Raises as `plan_read`.
+
+    Clauses: CHG-9, CHG-26.
+    """
+    options = context.options
+    fresh = options.changelog_producer in ("none", "input")
+    if not fresh and not options.deletion_vectors_enabled:
+        # Without vectors every read merges all it is given.
+        least = 1 if options.changelog_producer == "lookup" else options.max_level
+        files = {
+            bucket_id: tuple(file for file in live if file.level >= least)
+            for bucket_id, live in state.files.items()
+        }
+        state = replace(state, files=files)
+    return plan_read(context, states, state, fresh=fresh, predicate=predicate)
