@@ -88,7 +88,7 @@ LIKELY: dict[str, tuple[Any, ...]] = {
 }
 ANYTHING = (*NAMES, *CONDITIONS, *NUMBERS, *TIMES, *ROWS, *SETS, *OTHERS)
 DEEPEST = 3  # results of results
-PARTS: set[str] = {"of", "change", "refuse", "plan_again", "given_up"}
+PARTS: set[str] = {"of", "change", "refuse", "plan_again", "as_one"}
 INNER: dict[Any, set[str]] = {
     Table: set(),
     HudiTable: {"writer", "timeline"},

@@ -17,51 +17,39 @@ from pktable.bucket.assign import BucketsOfPartitions
 from pktable.bucket.changes import ROW_KIND
 from pktable.bucket.write import BucketAppend
 from pktable.catalog import rules
-from pktable.catalog.changes import CatalogChange, CommitId, Compaction, Conflicts
+from pktable.catalog.changes import CatalogChange, Compaction
 from pktable.catalog.rules import Attempt
 from pktable.catalog.state import TableState
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.ingest.changes import ChangeKind
 from pktable.lsm.bucket import BucketChange, ChangeRead
 from pktable.run.runner import ChangeQuery
-from pktable.staged import NO_ROW_IS_LOST, committed, remove_created
+from pktable.staged import StagedParts
 from pktable.staged_write import with_appends
 from pktable.staging import Stager, next_sequences
 from pktable.store.new_files import NewFiles, remove_quietly
 
 
 @dataclass(slots=True)
-class StagedMove:
-    """Rows that waited, in the files of their buckets, which are not visible. Commit it or discard it, once.
+class StagedMove(StagedParts):
+    """The move of all rows that wait, into files of their buckets.
 
     ``full``: whether the buckets are compacted fully. ``totals``: the numbers of buckets by partition.
+    Clauses: BKT-14, BKT-16.
     """
 
-    stager: Stager
     full: bool
-    base: TableState
-    changes: Sequence[BucketChange] = ()
     totals: Mapping[bytes, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, stager: Stager, state: TableState, *, full: bool) -> StagedMove:
         """Stage the move of the rows that wait in ``state``."""
-        staged = cls(stager, full, state)
+        staged = cls(stager, (), state, full)
         staged.plan_again(state)
         return staged
 
-    def commit(self, commit_id: CommitId) -> TableState | None:
-        """Move the rows and return the state after it, None if none wait.
-
-        If others change the buckets before the commit, all of it is done again. Raises CommitConflictError after many
-        such changes. Clauses: BKT-14, BKT-16.
-        """
-        return committed(self, commit_id)
-
-    def change(self) -> CatalogChange | None:
-        """Return the changes of all buckets, none of which may have other files by now; None if no rows wait."""
-        if not self.changes:
-            return None
+    def as_one(self) -> CatalogChange:
+        """Return the changes of all buckets, none of which may have other files by now."""
         base = self.base
 
         def unchanged(attempt: Attempt) -> str | None:
@@ -72,19 +60,6 @@ class StagedMove:
         checked = (*rules.COMPACTION_RULES, ("CMT-54", unchanged))
         context = self.stager.context
         return Compaction(self.changes, context.options.bucket, context.order, False, checked, self.totals)
-
-    def refuse(self, refused: Conflicts) -> None:
-        """Remove the files made: all rows are moved, or none."""
-        self.discard()
-
-    def given_up(self) -> tuple[str, str, str]:
-        """Return the parts of a message."""
-        return "compaction", "others changed its buckets", NO_ROW_IS_LOST
-
-    def discard(self) -> None:
-        """Remove the files made. Clauses: CMT-12."""
-        remove_created(self.stager.context, self.changes)
-        self.changes = ()
 
     def plan_again(self, state: TableState) -> None:
         """Do the data work on ``state``."""

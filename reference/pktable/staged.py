@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol, TypeAlias
+from typing import ClassVar, Final, Protocol, TypeAlias
 
 from pktable_spec.errors import CommitConflictError, CommitUnknownError
 from pktable_spec.vocabulary import COMPACT, OVERWRITE
@@ -39,7 +39,6 @@ from pktable.store.new_files import remove_quietly
 RowWork: TypeAlias = Callable[[TableState], RowChange]
 """Computes what a statement does to an append table from the state that it reads."""
 
-NO_ROW_IS_LOST: Final = "no row is lost; compact again when fewer write or compact"
 SHOWN: Final = 3
 """How many conflicts a message lists."""
 
@@ -62,8 +61,9 @@ class Staged(Protocol):
         """Plan on ``state`` what was refused."""
         ...
 
-    def given_up(self) -> tuple[str, str, str]:
-        """Return what always lost, against what, and what to do, for a message."""
+    @property
+    def failure(self) -> tuple[str, str, str]:
+        """The work that always lost, against what, and what to do, for a message."""
         ...
 
     def discard(self) -> None:
@@ -110,7 +110,7 @@ def committed(
         )
     except _LostRaceError as lost:
         staged.discard()
-        work, why, remedy = staged.given_up()
+        work, why, remedy = staged.failure
         what = f"{work} failed: in all {policy.attempts} attempts {why}: {lost}"
         raise CommitConflictError(what, committer.latest().id, remedy) from None
     except (CommittedError, CommitUnknownError):
@@ -121,13 +121,58 @@ def committed(
 
 
 @dataclass(slots=True)
-class StagedCompaction:
-    """A compaction whose files exist and are not visible. Commit it or discard it, once."""
+class StagedParts:
+    """Changes of files of some buckets that are not visible yet. Commit them or discard them, once."""
 
+    failure: ClassVar[tuple[str, str, str]] = (
+        "compaction",
+        "others changed its buckets",
+        "no row is lost; compact again when fewer write or compact",
+    )
     stager: Stager
     changes: Sequence[PartChange]
-    full: bool
     base: TableState
+
+    def commit(self, commit_id: CommitId) -> TableState | None:
+        """Make the changes visible, planned again where others were faster; return the state after them.
+
+        None if there are none. If the same ``commit_id`` was committed before, with an identifier of its own, return
+        the state after that commit; a compaction is never taken for one that was committed before.
+        Raises CommitConflictError after many lost races.
+        Clauses: APP-12 to APP-18, BKT-16, CMT-7, CMT-8, CMT-9, CMT-14, CMT-53.
+        """
+        try:
+            return committed(self, commit_id)
+        except AlreadyCommittedError as before:
+            return before.state
+
+    def change(self) -> CatalogChange | None:
+        """Return the changes as one, None if there are none."""
+        return self.as_one() if self.changes else None
+
+    def as_one(self) -> CatalogChange:
+        """Return the changes as one, of which there are some."""
+        raise NotImplementedError
+
+    def refuse(self, refused: Conflicts) -> None:
+        """Remove the files made: all is planned again."""
+        self.discard()
+
+    def plan_again(self, state: TableState) -> None:
+        """Plan on ``state`` what was refused."""
+        raise NotImplementedError
+
+    def discard(self) -> None:
+        """Remove the files made. Clauses: CMT-12."""
+        remove_created(self.stager.context, self.changes)
+        self.changes = ()
+
+
+@dataclass(slots=True)
+class StagedCompaction(StagedParts):
+    """A compaction of some buckets, of which those that fit are committed without the others."""
+
+    full: bool
     _refused: Collection[BucketId] = ()
 
     @classmethod
@@ -135,21 +180,11 @@ class StagedCompaction:
         cls, stager: Stager, state: TableState, bucket_ids: Iterable[BucketId], *, full: bool
     ) -> StagedCompaction:
         """Stage the compaction of some buckets of ``state``."""
-        return cls(stager, stager.compacted(state, bucket_ids, full=full), full, state)
+        return cls(stager, stager.compacted(state, bucket_ids, full=full), state, full)
 
-    def commit(self, commit_id: CommitId) -> TableState | None:
-        """Make the compaction visible; return the state after it, None if it changed nothing.
-
-        Buckets that no longer fit are planned again. Raises CommitConflictError after many lost races.
-        Clauses: APP-15, APP-16, CMT-7, CMT-8, CMT-9, CMT-14.
-        """
-        return committed(self, commit_id)
-
-    def change(self) -> CatalogChange | None:
-        """Return the changes of all buckets, None if there are none."""
+    def as_one(self) -> CatalogChange:
+        """Return the changes as one, by the kind of the table."""
         context = self.stager.context
-        if not self.changes:
-            return None
         if not self.stager.kind.has_keys:
             return FileChanges(context, self.stager.states, COMPACT, self.changes)
         return Compaction(self.changes, context.options.bucket, context.order)
@@ -166,70 +201,33 @@ class StagedCompaction:
         buckets = [one for one in self._refused if one in state.files]
         self.changes = self.stager.compacted(state, buckets, full=self.full)
 
-    def given_up(self) -> tuple[str, str, str]:
-        """Return the parts of a message."""
-        return "compaction", "others changed its buckets", NO_ROW_IS_LOST
-
-    def discard(self) -> None:
-        """Remove the files made. Clauses: CMT-12."""
-        remove_created(self.stager.context, self.changes)
-        self.changes = ()
-
 
 @dataclass(slots=True)
-class StagedRows:
-    """A statement on an append table whose files exist and are not visible. Commit it or discard it, once.
+class StagedRows(StagedParts):
+    """A statement on an append table, which is committed whole. ``work``: computes it."""
 
-    ``work``: computes it.
-    """
-
-    stager: Stager
+    failure: ClassVar[tuple[str, str, str]] = (
+        "statement",
+        "others changed its rows",
+        "nothing of it is visible; execute it again when fewer write to the table",
+    )
     work: RowWork
-    base: TableState
-    changes: Sequence[PartChange] = ()
 
     @classmethod
     def of(cls, stager: Stager, state: TableState, work: RowWork) -> StagedRows:
         """Stage a statement on ``state``."""
-        staged = cls(stager, work, state)
+        staged = cls(stager, (), state, work)
         staged.plan_again(state)
         return staged
 
-    def commit(self, commit_id: CommitId) -> TableState | None:
-        """Make the changes visible together; return the state after them, None if there are none.
-
-        If others have changed rows that it deletes, it is computed again. If the same ``commit_id`` was committed
-        before, with an identifier of its own, return the state after that commit.
-        Raises CommitConflictError after many lost races. Clauses: APP-12 to APP-18, CMT-53.
-        """
-        try:
-            return committed(self, commit_id)
-        except AlreadyCommittedError as before:
-            return before.state
-
-    def change(self) -> CatalogChange | None:
-        """Return the changes of all files, None if there are none."""
-        context, states = self.stager.context, self.stager.states
-        return FileChanges(context, states, OVERWRITE, self.changes) if self.changes else None
-
-    def refuse(self, refused: Conflicts) -> None:
-        """Remove the files made: it is committed whole or not at all."""
-        self.discard()
+    def as_one(self) -> CatalogChange:
+        """Return the changes as one."""
+        return FileChanges(self.stager.context, self.stager.states, OVERWRITE, self.changes)
 
     def plan_again(self, state: TableState) -> None:
         """Compute the statement on ``state``."""
         self.stager.expect_same_keys(state)
         self.base, self.changes = state, self.stager.changed(state, self.work(state))
-
-    def given_up(self) -> tuple[str, str, str]:
-        """Return the parts of a message."""
-        remedy = "nothing of it is visible; execute it again when fewer write to the table"
-        return "statement", "others changed its rows", remedy
-
-    def discard(self) -> None:
-        """Remove the files made. Clauses: CMT-12."""
-        remove_created(self.stager.context, self.changes)
-        self.changes = ()
 
 
 def remove_created(context: TableContext, changes: Iterable[PartChange]) -> None:

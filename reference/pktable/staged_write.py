@@ -182,7 +182,7 @@ class StagedWrite:
         except BaseException:
             self._discard_changes()
             raise
-        return StagedCompaction(self.stager, self.changes, self.full, state).commit(commit_id) or state
+        return StagedCompaction(self.stager, self.changes, state, self.full).commit(commit_id) or state
 
     def _finish(self, state: TableState, commit_id: CommitId) -> TableState:
         """Do the compaction of a write that was committed before, unless it was; ``state``: the last of the write.
@@ -254,8 +254,9 @@ class StagedWrite:
         self._keep_only(used | self._index_paths())
         self.plan(state)
 
-    def given_up(self) -> tuple[str, str, str]:
-        """Return the parts of a message."""
+    @property
+    def failure(self) -> tuple[str, str, str]:
+        """The work that always lost, against what, and what to do. Clauses: CMT-24, STM-6."""
         if self._is_void:
             remedy = "nothing of it is visible; execute it again when fewer write to the same keys"
             return "statement", "other writers changed the rows it read", remedy
