@@ -25,7 +25,6 @@ from pktable.context import VECTORS, TableContext
 from pktable.format.metadata.schema import TableSchema
 from pktable.format.types import DataType, Field, highest_field_id, parse_type
 from pktable.format.widening import loses_nothing
-from pktable.kinds import kind_of
 
 NAMING: Final = (
     "bucket-key",
@@ -184,6 +183,8 @@ def _expect_changeable(schema: TableSchema, change: Alteration) -> None:
 
 def _rescales(schema: TableSchema, wanted: str | None) -> bool:
     """Return whether ``wanted`` is another fixed number of buckets of a table with a primary key. Clauses: BKT-18."""
+    from pktable.kinds import kind_of  # late, here and below: it brings what writes data files
+
     before = parse_options(schema.options).bucket
     after = parse_options({} if wanted is None else {"bucket": wanted}).bucket
     return kind_of(schema, "the table").has_keys and before > 0 and after > 0
@@ -194,6 +195,8 @@ def _is_compacted(context: TableContext, state: TableState) -> bool:
 
     In an append table, whose files are all at level 0, only vectors count.
     """
+    from pktable.kinds import kind_of
+
     if any(state.indexes.values()):
         return False
     levels = [{file.level for file in live} for live in state.files.values()]

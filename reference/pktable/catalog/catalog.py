@@ -25,7 +25,6 @@ from pktable.catalog.snapshots import SnapshotLog
 from pktable.catalog.state import StateLoader, TableState
 from pktable.context import TableContext
 from pktable.format.metadata.schema import TableSchema
-from pktable.kinds import kind_of
 from pktable.lsm.bucket import ChangeRead
 from pktable.store.file_io import FileIO
 
@@ -75,6 +74,8 @@ class Catalog:
 
         Clauses: META-48, TBL-9, TBL-19, TBL-20.
         """
+        from pktable.kinds import kind_of  # late: it brings what writes data files
+
         context = self.context
         kind_of(context.schema, context.root).require_writable(context.schema, context.options)
         newer = context.paths.schema(context.schema.id + 1)
