@@ -182,6 +182,15 @@ def test_partitions_may_be_null(tmp_path: Path, options: dict[str, str]) -> None
     assert table.count(where="p = -1") == 5
 
 
+@covers("APP-1", "TBL-11")
+def test_put_replaces_rows_of_the_same_key_and_adds_rows_without_one(tmp_path: Path) -> None:
+    for key, expected in (("id", {"two"}), (None, {"one", "two"})):
+        table = Table.create(tmp_path / str(key), "id INT, v STRING", primary_key=key)
+        for value in ("one", "two"):
+            table.put({"id": 1, "v": value})
+        assert set(table.to_arrow()["v"].to_pylist()) == expected
+
+
 @covers("TBL-8", "APP-8")
 def test_calls_that_need_a_key_are_refused_by_name(tmp_path: Path) -> None:
     table = made(tmp_path)

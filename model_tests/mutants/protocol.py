@@ -14,6 +14,7 @@ from pktable import staged_write
 from pktable.catalog import (
     branch_names,
     branches,
+    changes,
     commit,
     commit_ids,
     fast_forward,
@@ -21,7 +22,6 @@ from pktable.catalog import (
     publish,
     retention,
     rollback,
-    row_ids,
     snapshots,
 )
 from pktable.catalog.changes import Compaction
@@ -551,7 +551,7 @@ PROTOCOL = (
     ),
     _mutant(
         54, "rows of several writes get the same ids",
-        reworded(row_ids, ("next_row_id + file.row_count", "next_row_id")), "APP-24",
+        reworded(changes, ("next_row_id + file.row_count", "next_row_id")), "APP-24",
         "a: write only, write only", "a", "an id of several rows", Setting(kind=ROWS_WITH_IDS),
     ),
     _mutant(
