@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pktable import CommitId, InvalidRequestError, Table
-from pktable.catalog.read_plan import MANY_FILES
+from pktable.format.binary_columns import FEW_ROWS
 from pktable.format.binary_row import EMPTY_ROW
 from pktable.format.metadata.schema import encode_schema
 from pktable.format.types import Field, parse_type
@@ -266,7 +266,7 @@ def test_files_are_closed_at_their_target_size_and_skipped_by_statistics(tmp_pat
 @covers("APP-1", "RD-8")
 def test_many_files_are_excluded_by_their_statistics_at_once(tmp_path: Path) -> None:
     table = made(tmp_path, DV, partition_by="p")
-    for i in range(MANY_FILES + 3):
+    for i in range(FEW_ROWS + 3):
         table.append(some(10 * i, 10 * i + 10, i % 2))
     table.delete(where="id = 55")
     scan = Table.open(table.path).scan(where="id >= 52 AND id < 63")

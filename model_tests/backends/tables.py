@@ -109,17 +109,17 @@ class PaimonTable(AskedTable):
     def _windows(self) -> Iterator[None]:
         """Let the first handle work as it is, and the others as if tables were large.
 
-        They merge in windows of as many rows as their number, and ask the metadata of as many files at once.
+        They merge in windows of as many rows as their number, and decode the metadata of files by columns.
         """
         from pktable.bucket import windows
-        from pktable.catalog import read_plan
+        from pktable.format import binary_columns
 
         number = self._handle
         if not number:
             yield
             return
         few = mock.patch.object(windows, "rows_to_hold", return_value=number)
-        with few, mock.patch.object(read_plan, "MANY_FILES", number):
+        with few, mock.patch.object(binary_columns, "FEW_ROWS", 0):
             yield
 
     # ------------------------------------------------------ what users do

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pktable import CorruptFileError, Table
 from pktable.bucket.reader import DataReader
-from pktable.bucket.wanted_rows import ranges_of_pages, rows_that_may_match
+from pktable.bucket.wanted_rows import bounds_of_pages, rows_that_may_match
 from pktable.datafile.page_index import PageBounds, PageLayout, consistent_pages
 from pktable.datafile.parquet_footer import read_page_index
 from pktable.datafile.readers import LIBRARY_ERRORS, ParquetRows
@@ -188,14 +188,14 @@ def test_bounds_that_cannot_be_decoded_bound_nothing() -> None:
     first_rows = np.array([0, 4])
     texts = [b"a\xc3", b"b"]
     bounds = PageBounds(first_rows, np.array([False, True]), texts, texts, None)
-    found = ranges_of_pages(bounds, DataType("STRING"), np.array([0, 1]))
-    assert (found.low_known.tolist(), found.high_known.tolist()) == ([False, False], [False, False])
+    found = bounds_of_pages(bounds, DataType("STRING"), np.array([0, 1]))
+    assert (found.low[1].tolist(), found.high[1].tolist()) == ([False, False], [False, False])
     assert found.nullable.all()
     numbers = [bytes(4), bytes(8)]
-    found = ranges_of_pages(
+    found = bounds_of_pages(
         PageBounds(first_rows, ~found.present, numbers, numbers, first_rows), DataType("INT"), first_rows // 4
     )
-    assert (found.low_known.tolist(), found.nullable.tolist()) == ([True, False], [False, True])
+    assert (found.low[1].tolist(), found.nullable.tolist()) == ([True, False], [False, True])
 
 
 OPTIONS = {"deletion-vectors.enabled": "true", "bucket": "1", "parquet.page.row.count.limit": "3"}

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pktable import Table
 from pktable.format.types import parse_columns, values_of
-from pktable.predicate import ColumnRange, ManyRanges, key_equalities, many_may_match, may_match, parse
+from pktable.predicate import Bounds, Predicate, key_equalities, may_match, parse
 from pktable.predicate import to_arrow as expression
 from pktable_spec.covers import covers
 from pktable_spec.errors import InvalidRequestError
@@ -113,20 +113,50 @@ def test_a_negative_decimal_keeps_all_its_digits() -> None:
     assert parse(f"v < {value}", fields).filter(rows).num_rows == 0
 
 
-@covers("RD-8")
-@settings(max_examples=400, deadline=None)
-@given(condition=CONDITIONS, rows=ROWS.filter(bool), known=st.sets(st.sampled_from([f.name for f in FIELDS])))
-def test_pruning_loses_no_row(condition: Text, rows: list[Row], known: set[str]) -> None:
-    table = table_of(rows)
-    ranges = {}
+NUMBERS = {
+    "TINYINT": "i1",
+    "INT": "i4",
+    "DATE": "i4",
+    "BIGINT": "i8",
+    "FLOAT": "f4",
+    "DOUBLE": "f8",
+    "BOOLEAN": "?",
+}
+"""Types whose bounds are arrays of numbers, and of which numbers."""
+
+
+def bounds(values: list[tuple[Any, Any, int, int]], kind: Any = object) -> Bounds:
+    """Return what (minimum, maximum, null count, row count) of each of n files say."""
+
+    def end(ends: list[Any]) -> tuple[Any, Any]:
+        known = np.array([one is not None for one in ends])
+        found = np.zeros(len(ends), kind)
+        found[known] = [one for one in ends if one is not None]
+        return found, known
+
+    low, high, nulls, rows = (list(column) for column in zip(*values, strict=True))
+    return Bounds(end(low), end(high), np.array(nulls) != 0, np.array(nulls) < np.array(rows))
+
+
+def bounds_of(files: list[list[Row]], known: set[str], *, as_objects: bool) -> dict[str, Bounds]:
+    """Return the bounds of the columns ``known`` in each of ``files``."""
+    table = {}
     for field in FIELDS:
-        values = [v for v in values_of(table.column(field.name), field.type) if v is not None]
-        bounds = [v for v in values if v == v]  # statistics skip NaN
-        low, high = (min(bounds), max(bounds)) if bounds else (None, None)
+        found = []
+        for rows in files:
+            values = [v for v in values_of(table_of(rows).column(field.name), field.type) if v is not None]
+            ends = [v for v in values if v == v] or [None]  # statistics skip NaN
+            low, high = (ends[0], ends[0]) if len(ends) == 1 else (min(ends), max(ends))
+            found.append((low, high, len(rows) - len(values), len(rows)))
         if field.name in known:
-            ranges[field.name] = ColumnRange(low, high, len(rows) - len(values), len(rows))
-    if any(condition.of(row) is True for row in rows):
-        assert may_match(parse(condition.sql, FIELDS), ranges)
+            kind = object if as_objects else NUMBERS.get(field.type.root, object)
+            table[field.name] = bounds(found, kind)
+    return table
+
+
+def may(predicate: Predicate, **columns: tuple[Any, Any, int, int]) -> bool:
+    """Return whether one file of these bounds may match."""
+    return bool(may_match(predicate, {name: bounds([values]) for name, values in columns.items()}, 1)[0])
 
 
 @covers("RD-8")
@@ -135,36 +165,17 @@ def test_pruning_loses_no_row(condition: Text, rows: list[Row], known: set[str])
     condition=CONDITIONS,
     files=st.lists(ROWS.filter(bool), min_size=1, max_size=3),
     known=st.sets(st.sampled_from([f.name for f in FIELDS])),
+    as_objects=st.booleans(),
 )
-def test_many_files_are_pruned_as_each_of_them_is(
-    condition: Text, files: list[list[Row]], known: set[str]
+def test_pruning_loses_no_row(
+    condition: Text, files: list[list[Row]], known: set[str], as_objects: bool
 ) -> None:
-    single: list[dict[str, ColumnRange]] = [{} for _ in files]
-    many: dict[str, ManyRanges] = {}
-    for field in FIELDS:
-        if field.name not in known:
-            continue
-        for ranges, rows in zip(single, files, strict=True):
-            values = [v for v in values_of(table_of(rows).column(field.name), field.type) if v is not None]
-            bounds = [v for v in values if v == v]
-            low, high = (min(bounds), max(bounds)) if bounds else (None, None)
-            ranges[field.name] = ColumnRange(low, high, len(rows) - len(values), len(rows))
-        column = [ranges[field.name] for ranges in single]
-        low, high = (np.array([getattr(one, end) for one in column], object) for end in ("min", "max"))
-        many[field.name] = ManyRanges(
-            low,
-            high,
-            np.array([one is not None for one in low]),
-            np.array([one is not None for one in high]),
-            np.array([one.null_count != 0 for one in column]),
-            np.array([(one.null_count or 0) < (one.row_count or 0) for one in column]),
-            np.ones(len(files), bool),
-        )
     predicate = parse(condition.sql, FIELDS)
-    answer = many_may_match(predicate, many, len(files))
-    for ranges, may, exact in zip(single, answer.may, answer.exact, strict=True):
-        assert may or not may_match(predicate, ranges)
-        assert not exact or may == may_match(predicate, ranges)
+    found = may_match(predicate, bounds_of(files, known, as_objects=as_objects), len(files))
+    for rows, kept in zip(files, found.tolist(), strict=True):
+        assert kept or not any(condition.of(row) is True for row in rows)
+    alone = [may_match(predicate, bounds_of([rows], known, as_objects=True), 1).item() for rows in files]
+    assert found.tolist() == alone
 
 
 @covers("RD-8")
@@ -184,18 +195,13 @@ def test_many_files_are_pruned_as_each_of_them_is(
     ],
 )
 def test_bounds_rule_out_exactly_the_files_that_they_can(where: str, wanted: list[bool]) -> None:
-    every = np.ones(3, bool)
-    n = np.array([0, 10, 12]), np.array([5, 20, 50])
-    f = np.array([0.5, 2.0, 1.0], np.float32), np.array([3.0, 3.0, 3.0], np.float32)
-    s = np.array(["c", "aa", "bb"], object), np.array(["d", "bb", "bz"], object)
-    ranges = {
-        "n": ManyRanges(*n, every, every, np.array([True, False, False]), every, every),
-        "f": ManyRanges(*f, every, every, ~every, every, every),
-        "s": ManyRanges(*s, every, every, ~every, every, every),
+    n = [(0, 5, 1, 9), (10, 20, 0, 9), (12, 50, 0, 9)]
+    table = {
+        "n": bounds(n, np.int32),
+        "f": bounds([(low, 3.0, 0, 9) for low in (0.5, 2.0, 1.0)], np.float32),
+        "s": bounds([(low, high, 0, 9) for low, high in (("c", "d"), ("aa", "bb"), ("bb", "bz"))]),
     }
-    answer = many_may_match(parse(where, FIELDS), ranges, 3)
-    assert answer.may.tolist() == wanted
-    assert answer.exact.all()
+    assert may_match(parse(where, FIELDS), table, 3).tolist() == wanted
 
 
 @covers("RD-16")
@@ -269,19 +275,20 @@ DAY = (date(2024, 2, 1) - date(1970, 1, 1)).days
     ],
 )
 def test_a_file_that_cannot_match_is_skipped(where: str) -> None:
-    ranges = {
-        "k": ColumnRange(1, 3, 0, 4),
-        "n": ColumnRange(None, None, 4, 4),
-        "s": ColumnRange("a", "b", 2, 4),
-        "d": ColumnRange(DAY - 31, DAY, 0, 4),
-        "w": ColumnRange((DAY - 31) * 86_400 * 10**9, DAY * 86_400 * 10**9, 0, 4),
-        "f": ColumnRange(1.0, 2.0, 0, 4),
-    }
-    assert not may_match(parse(where, FIELDS), ranges)
+    day = 86_400 * 10**9
+    assert not may(
+        parse(where, FIELDS),
+        k=(1, 3, 0, 4),
+        n=(None, None, 4, 4),
+        s=("a", "b", 2, 4),
+        d=(DAY - 31, DAY, 0, 4),
+        w=((DAY - 31) * day, DAY * day, 0, 4),
+        f=(1.0, 2.0, 0, 4),
+    )
 
 
 def test_nan_hides_in_no_range() -> None:
-    assert may_match(parse("f > 100", FIELDS), {"f": ColumnRange(1.0, 2.0, 0, 4)})
+    assert may(parse("f > 100", FIELDS), f=(1.0, 2.0, 0, 4))
 
 
 # What is refused

@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pktable import InvalidRequestError, Table
-from pktable.catalog import read_plan
 from pktable.catalog.changes import CommitId
 from pktable.catalog.read_plan import plan_read
+from pktable.format import binary_columns
 from pktable.format.metadata.schema import encode_schema
 from pktable.ingest.changes import ChangeKind
 from pktable.lsm.bucket import BucketChange
@@ -264,6 +264,29 @@ def test_data_files_are_compressed_with_zstd_unless_they_are_tiny(
     assert {group.column(i).compression for i in range(group.num_columns)} == {codec}
 
 
+@covers("RD-8", "RD-16")
+def test_a_later_key_column_has_bounds_where_those_before_it_are_equal(tmp_path: Path) -> None:
+    options = {**DV, "metadata.stats-mode": "none"}
+    table = Table.create(tmp_path, "a INT, b INT, v INT", primary_key=["a", "b"], options=options)
+    table.upsert(pa.table({"a": [1, 2], "b": [9, 0], "v": [1, 2]}))
+    for where in ("b = 0", "b = 9", "b >= 0 AND b < 9 AND v = 2"):
+        assert table.to_arrow(where=where).num_rows == 1, where
+    table.delete(where="a = 2")
+    table.compact(full=True)
+    assert not table.scan(where="b = 8").splits()
+    assert not table.scan(where="b > 9 OR b = 0 AND v > 1").splits()
+
+
+@covers("RD-8", "RD-16")
+def test_a_later_key_column_has_the_bounds_of_its_values_elsewhere(tmp_path: Path) -> None:
+    table = Table.create(tmp_path, "a INT, b INT", primary_key=["a", "b"], options=DV)
+    table.upsert(pa.table({"a": [1, 2], "b": [9, 3]}))
+    table.compact(full=True)
+    assert not table.scan(where="b = 2").splits()
+    assert not table.scan(where="b > 9").splits()
+    assert table.to_arrow(where="b = 3").num_rows == 1
+
+
 @covers("RD-8")
 def test_value_statistics_skip_nothing_where_a_merge_follows(tmp_path: Path) -> None:
     table = Table.create(tmp_path, "k INT, v INT", primary_key=["k"], options={**DV, "write-only": "true"})
@@ -393,8 +416,8 @@ def test_many_files_are_planned_as_one_by_one(
     assert table.files().num_rows > 50
     state, context = table.catalog.state(), table.catalog.context
 
-    def planned(where: str, many: int) -> list[tuple[object, ...]]:
-        monkeypatch.setattr(read_plan, "MANY_FILES", many)
+    def planned(where: str, few: int) -> list[tuple[object, ...]]:
+        monkeypatch.setattr(binary_columns, "FEW_ROWS", few)
         predicate = parse(where, table.schema.fields)
         parts = plan_read(context, table.catalog.states, state, fresh=fresh, predicate=predicate)
         return [(part.state.place, part.merges, part.state.files) for part in parts]
@@ -409,7 +432,7 @@ def test_many_files_are_planned_as_one_by_one(
         "p = 'p1' AND NOT v < 2000",
         "v = 5",
     ):
-        assert planned(where, 1) == planned(where, 1 << 30), where
+        assert planned(where, 0) == planned(where, 1 << 30), where
         wanted = table.to_arrow(fresh=fresh).sort_by("k")
         expected = parse(where, table.schema.fields).filter(wanted)
         assert table.to_arrow(where=where, fresh=fresh).sort_by("k") == expected
@@ -420,7 +443,7 @@ def test_text_that_ends_in_zeros_is_compared_as_it_is_with_the_bounds_of_many_fi
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Numpy leaves out zeros at the end of a text, so that 'a' was not below 'a' with one."""
-    monkeypatch.setattr(read_plan, "MANY_FILES", 1)
+    monkeypatch.setattr(binary_columns, "FEW_ROWS", 0)
     table = Table.create(tmp_path, "k STRING, v STRING", primary_key=["k"], options=DV)
     table.upsert(pa.table({"k": ["a"], "v": ["a"]}))
     for where in ("k < 'a\0'", "v < 'a\0'", "NOT v >= 'a\0'", "v <= 'a\0'"):

@@ -157,6 +157,14 @@ def test_an_older_snapshot_has_the_columns_of_its_time_on_spark(tmp_path: Path) 
 
 
 @covers("META-39", "RD-8")
+def test_statistics_are_not_used_where_a_conversion_changes_the_order(tmp_path: Path) -> None:
+    table = Table.create(tmp_path, "k INT, v INT", primary_key=["k"], options=DV)
+    table.upsert(pa.table({"k": [1, 2], "v": [9, 10]}, schema=table.schema.arrow_schema))
+    table = changed(tmp_path, with_fields((0, "k", "INT NOT NULL"), (1, "v", "STRING")))
+    assert table.to_arrow(where="v = '9'").column("k").to_pylist() == [1]
+
+
+@covers("META-39", "RD-8")
 @pytest.mark.parametrize(
     ("before", "after"),
     [

@@ -8,7 +8,7 @@ Clauses: META-38, RD-7, RD-8.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -21,7 +21,7 @@ from pktable.datafile.readers import ParquetRows
 from pktable.datafile.row_ranges import RowRanges, together, where_true
 from pktable.format.metadata.schema import TableSchema
 from pktable.format.types import INTEGER_BITS, STRINGS, DataType
-from pktable.predicate import ColumnRange, ManyRanges, Predicate, many_may_match, may_match
+from pktable.predicate import Bounds, Predicate, may_match
 
 EXACT = INTEGER_BITS.keys()
 """Types whose Parquet statistics are internal values. So are those of `STRINGS`, but writers may cut them: a
@@ -76,23 +76,34 @@ def rows_that_may_match(reader: DataReader, schema: TableSchema, predicate: Pred
     usable = {f.name: f.type for f in schema.fields if f.name in asked and f.name in places}
     exact = {name: places[name] for name, kind in usable.items() if kind.root in EXACT}
     bounded = {name: kind for name, kind in usable.items() if kind.root in EXACT | STRINGS}
+    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+    few = len(groups) < 2
+    may = [True] if few else may_match(predicate, _bounds_of_groups(groups, exact), len(groups)).tolist()
     first, found = 0, []
-    for group in range(metadata.num_row_groups):
-        rows = metadata.row_group(group)
-        if metadata.num_row_groups < 2 or _group_may_match(rows, exact, predicate):
-            found.append(_rows_of_pages(reader, group, rows.num_rows, bounded, predicate) + first)
+    for i, rows in enumerate(groups):
+        if may[i]:
+            found.append(_rows_of_pages(reader, i, rows.num_rows, bounded, predicate) + first)
         first += rows.num_rows
     ranges = together(found)
     return None if ranges.tolist() == [[0, first]] else ranges
 
 
-def _group_may_match(rows: Any, places: Mapping[str, int], predicate: Predicate) -> bool:
-    ranges = {}
+def _bounds_of_groups(groups: Sequence[Any], places: Mapping[str, int]) -> dict[str, Bounds]:
+    bounds = {}
     for name, place in places.items():
-        stats = rows.column(place).statistics
-        if stats is not None and stats.has_min_max:
-            ranges[name] = ColumnRange(stats.min, stats.max, stats.null_count, rows.num_rows)
-    return may_match(predicate, ranges)
+        found = [rows.column(place).statistics for rows in groups]
+        known = np.array([stats is not None and stats.has_min_max for stats in found])
+        low, high = (
+            np.array(
+                [getattr(stats, end) if has else 0 for stats, has in zip(found, known, strict=True)], np.int64
+            )
+            for end in ("min", "max")
+        )
+        nullable = np.array(
+            [not has or stats.null_count != 0 for stats, has in zip(found, known, strict=True)]
+        )
+        bounds[name] = Bounds((low, known), (high, known), nullable, present=np.ones(len(groups), bool))
+    return bounds
 
 
 def _rows_of_pages(
@@ -105,22 +116,22 @@ def _rows_of_pages(
     if not bounds:
         return np.array([[0, rows]], np.int64)
     starts = np.unique(np.concatenate([found.first_rows for found in bounds.values()]))
-    ranges = {
-        name: ranges_of_pages(found, types[name], np.searchsorted(found.first_rows, starts, side="right") - 1)
+    table = {
+        name: bounds_of_pages(found, types[name], np.searchsorted(found.first_rows, starts, side="right") - 1)
         for name, found in bounds.items()
     }
-    return where_true(many_may_match(predicate, ranges, len(starts)).may, np.append(starts, rows))
+    return where_true(may_match(predicate, table, len(starts)), np.append(starts, rows))
 
 
-def ranges_of_pages(bounds: PageBounds, kind: DataType, pages: npt.NDArray[np.int64]) -> ManyRanges:
+def bounds_of_pages(found: PageBounds, kind: DataType, pages: npt.NDArray[np.int64]) -> Bounds:
     """Return the bounds of a column in ``pages``, which may name a page several times."""
-    present = ~bounds.all_null
+    present = ~found.all_null
     decode = _texts if kind.root in STRINGS else _integers
-    (low, low_known), (high, high_known) = (decode(values, kind) for values in (bounds.low, bounds.high))
-    known = np.ones(len(present), bool)
-    nullable = known if bounds.null_counts is None else bounds.null_counts != 0
-    every = (low, high, low_known & present, high_known & present, nullable, present, known)
-    return ManyRanges(*(values[pages] for values in every))
+    low, high = (
+        (ends, known & present) for ends, known in (decode(one, kind) for one in (found.low, found.high))
+    )
+    nullable = np.ones(len(present), bool) if found.null_counts is None else found.null_counts != 0
+    return Bounds(low, high, nullable, present).take(pages)
 
 
 def _integers(values: list[bytes], kind: DataType) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:

@@ -14,11 +14,11 @@ from typing import Final
 import numpy as np
 
 from pktable.bucket.read import BucketRead
-from pktable.catalog.file_ranges import key_ranges
+from pktable.catalog.file_bounds import key_bounds
 from pktable.context import TableContext
 from pktable.datafile.readers import PAGE_ROWS
 from pktable.format.metadata.manifest import DataFileMeta
-from pktable.predicate import ManyRanges, Predicate, key_equalities, many_may_match
+from pktable.predicate import Bounds, Predicate, key_equalities, may_match
 
 PIECES: Final = 64  # of the keys of a file, of which a condition may leave some
 
@@ -51,14 +51,16 @@ def _shares(
     context: TableContext, files: Sequence[DataFileMeta], predicate: Predicate
 ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """Return the share of the keys of each file that may satisfy ``predicate``; 1 where they are not integers."""
-    ((name, found),) = key_ranges(context, files, predicate.columns()).items()
-    if found.low.dtype.kind != "i":
+    name = context.schema.key_fields[0].name
+    found = key_bounds(context, files, [name])[name]
+    (first, _), (last, _) = found.low, found.high
+    if first.dtype.kind != "i":
         return np.ones(len(files))
-    edges = np.linspace(found.low.astype(float), found.high.astype(float) + 1, PIECES + 1)
+    edges = np.linspace(first.astype(float), last.astype(float) + 1, PIECES + 1)
     low = np.floor(edges[:-1]).ravel()
     high = np.maximum(np.ceil(edges[1:]).ravel() - 1, low)
     every = np.ones(len(low), bool)
-    pieces = ManyRanges(low, high, every, every, ~every, every, every)
-    may = many_may_match(predicate, {name: pieces}, len(low)).may
+    pieces = Bounds((low, every), (high, every), nullable=~every, present=every)
+    may = may_match(predicate, {name: pieces}, len(low))
     shares: np.ndarray[tuple[int], np.dtype[np.float64]] = may.reshape(PIECES, len(files)).mean(axis=0)
     return shares

@@ -1,7 +1,7 @@
 """Plan a read: which buckets and files it must look at, after everything that metadata rules out.
 
-A file is asked in the order of what asking costs: its bucket, its partition, its keys, and the value statistics of the
-columns of the condition. The ranges of these are in `file_ranges`.
+Files are asked in the order of what asking costs: their buckets, their partitions, their keys, and the value statistics
+of the columns of the condition. `file_bounds` makes a table of what these say.
 
 Clauses: RD-1 to RD-5, RD-8, RD-13, RD-16, RD-20, RD-21, DV-15.
 """
@@ -9,24 +9,20 @@ Clauses: RD-1 to RD-5, RD-8, RD-13, RD-16, RD-20, RD-21, DV-15.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
 
 import numpy as np
 
 from pktable.bucket.assign import assigner_of
 from pktable.bucket.read import BucketRead
-from pktable.catalog.file_ranges import Ranges, column_ranges, key_ranges, value_ranges
+from pktable.catalog.file_bounds import key_bounds, partition_bounds, value_bounds
 from pktable.catalog.state import StateLoader, TableState
 from pktable.context import TableContext
-from pktable.format.binary_row import decode_row
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.kinds import kind_of
 from pktable.lsm.bucket import BucketId
-from pktable.predicate import ColumnRange, Predicate, key_equalities, many_may_match, may_match
-
-MANY_FILES: Final = 32  # that are asked at once faster than one by one
+from pktable.predicate import Bounds, Predicate, key_equalities, may_match
 
 
 def plan_read(
@@ -51,7 +47,7 @@ def plan_read(
     parts = []
     kind = kind_of(context.schema, context.root)
     buckets = _buckets(context, state, predicate)
-    partitions = _partitions(context, state, predicate)
+    partitions = _Partitions.of(context, state, predicate)
     asked: list[_Asked] = []
     counts = Counter[str]() if ruled_out is None else ruled_out
     for identity, live in state.files.items():
@@ -59,8 +55,8 @@ def plan_read(
         if identity[1] < 0 or (buckets is not None and identity[1] not in buckets):
             counts["bucket"] += len(live)
             continue
-        partition = partitions[identity[0]]
-        if partition is None:
+        partition = partitions.numbers[identity[0]]
+        if not partitions.possible[partition]:
             counts["partition"] += len(live)
             continue
         wanted, merges = kind.files_to_read(context, live, fresh=fresh)
@@ -68,7 +64,7 @@ def plan_read(
         if merges:
             context.options.require_mergeable()
         asked.append(_Asked(identity, partition, wanted, merges))
-    kept = [one.files for one in asked] if predicate is None else _kept(context, predicate, asked)
+    kept = [one.files for one in asked] if predicate is None else _kept(context, predicate, partitions, asked)
     for one, wanted in zip(asked, kept, strict=True):
         counts["keys and statistics"] += len(one.files) - len(wanted)
         if wanted:
@@ -78,45 +74,64 @@ def plan_read(
 
 
 @dataclass(frozen=True, slots=True)
+class _Partitions:
+    """Partitions by number: ``bounds`` of those columns that a condition reads, and which are ``possible``."""
+
+    numbers: Mapping[bytes, int]
+    bounds: Mapping[str, Bounds]
+    possible: Sequence[bool]
+
+    @classmethod
+    def of(cls, context: TableContext, state: TableState, predicate: Predicate | None) -> _Partitions:
+        names = list(dict.fromkeys(partition for partition, _ in state.files))
+        bounds = partition_bounds(context, names, predicate.columns() if predicate else ())
+        possible = [True] * len(names)
+        if predicate is not None and bounds:
+            possible = may_match(predicate, bounds, len(names)).tolist()
+        return cls({name: i for i, name in enumerate(names)}, bounds, possible)
+
+
+@dataclass(frozen=True, slots=True)
 class _Asked:
-    """A bucket that may have rows of a read: the ranges of its partition, its files, and whether they are merged."""
+    """A bucket that may have rows of a read: the number of its partition, its files, and whether they are merged."""
 
     identity: BucketId
-    partition: Ranges
+    partition: int
     files: Sequence[DataFileMeta]
     merges: bool
 
 
-def _kept(context: TableContext, predicate: Predicate, asked: Sequence[_Asked]) -> list[list[DataFileMeta]]:
+def _kept(
+    context: TableContext, predicate: Predicate, partitions: _Partitions, asked: Sequence[_Asked]
+) -> list[list[DataFileMeta]]:
     """Return of each bucket the files that may have a row of ``predicate``. Clauses: RD-8, RD-16.
 
-    The keys of all files are asked at once, then the value statistics of those that are left, where nothing is
-    merged. Files that this does not settle are asked one by one.
+    The keys of all files are asked, then the value statistics of those that are left, where nothing is merged.
     """
     columns = predicate.columns()
-    files = [(file, one) for one in asked for file in one.files]
-    may, exact = np.ones(len(files), bool), np.zeros(len(files), bool)
-    if len(files) >= MANY_FILES:
-        for facts in (key_ranges, value_ranges):
-            left = np.flatnonzero(may & ~exact)
-            if facts is value_ranges:
-                left = left[[_asks_values(context, files[i][1]) for i in left]]
-            ranges = facts(context, [files[i][0] for i in left.tolist()], columns)
-            answer = many_may_match(predicate, ranges, len(left))
-            may[left], exact[left] = answer.may, answer.exact
+    files = [file for one in asked for file in one.files]
+    bucket = np.repeat(np.arange(len(asked)), [len(one.files) for one in asked])
+    partition = np.array([one.partition for one in asked], np.int64)[bucket]
+    bounds = {name: found.take(partition) for name, found in partitions.bounds.items()}
+    keys = key_bounds(context, files, columns)
+    bounds |= keys
+    may = np.array(may_match(predicate, bounds, len(files))) if bounds else np.ones(len(files), bool)
+    settled = {*partitions.bounds, *(field.name for field in context.schema.key_fields[:1])}
+    if not settled.issuperset(columns):
+        asks = np.array([asks_values(context, one) for one in asked], bool)
+        left = np.flatnonzero(may & asks[bucket])
+        values = value_bounds(context, [files[i] for i in left.tolist()], {*columns} - settled)
+        known = {name: found.take(left) for name, found in bounds.items()}
+        for name, found in values.items():
+            known[name] = known[name].or_else(found) if name in keys else found
+        may[left] = may_match(predicate, known, len(left))
     kept: list[list[DataFileMeta]] = [[] for _ in asked]
-    places = {one.identity: place for place, one in enumerate(asked)}
     for i in np.flatnonzero(may).tolist():
-        file, one = files[i]
-        if exact[i] or may_match(
-            predicate,
-            one.partition | column_ranges(context, file, values=_asks_values(context, one), columns=columns),
-        ):
-            kept[places[one.identity]].append(file)
+        kept[bucket[i]].append(files[i])
     return kept
 
 
-def _asks_values(context: TableContext, asked: _Asked) -> bool:
+def asks_values(context: TableContext, asked: _Asked) -> bool:
     """Whether value statistics of a file say what its rows hold when they are read.
 
     They do not where files are merged, nor with data evolution, where a newer file may have other values of a column.
@@ -153,24 +168,3 @@ def _buckets(context: TableContext, state: TableState, predicate: Predicate | No
     assigner = assigner_of(context, state.hashes)
     tuples = key_equalities(predicate, assigner.columns)
     return None if tuples is None else assigner.of_values(assigner.columns, tuples)
-
-
-def _partitions(
-    context: TableContext, state: TableState, predicate: Predicate | None
-) -> dict[bytes, Ranges | None]:
-    """Return the ranges of each partition, None where it cannot have rows of ``predicate``."""
-    found: dict[bytes, Ranges | None] = {}
-    for identity in state.files:
-        if identity[0] not in found:
-            ranges = _partition_ranges(context, identity)
-            found[identity[0]] = ranges if predicate is None or may_match(predicate, ranges) else None
-    return found
-
-
-def _partition_ranges(context: TableContext, identity: BucketId) -> Ranges:
-    fields = context.schema.partition_fields
-    values = decode_row(identity[0], [field.type for field in fields], at=context.root)
-    return {
-        field.name: ColumnRange(value, value, 0 if value is not None else 1, 1)
-        for field, value in zip(fields, values, strict=True)
-    }

@@ -111,12 +111,9 @@ def keeps_order(before: DataType, after: DataType) -> bool:
     return new in (*TIMESTAMPS, "DATE") and _convertible(before, after)
 
 
-def converted_bounds(low: Value, high: Value, before: DataType, after: DataType) -> tuple[Value, Value]:
-    """Return bounds of values of type ``before`` converted to ``after``; `keeps_order` must hold for the types."""
-    if same_values(before, after):
-        return low, high
-    first, last = values_of(_converted(array_of([low, high], before), before, after), after)
-    return first, last
+def converted(values: list[Value], before: DataType, after: DataType) -> list[Value]:
+    """Return values of type ``before`` as those of type ``after``; `require_conversion` must hold for the types."""
+    return values_of(_converted(array_of(values, before), before, after), after)
 
 
 def _convertible(before: DataType, after: DataType) -> bool:

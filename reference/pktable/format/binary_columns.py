@@ -9,7 +9,7 @@ Clauses: META-4.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,10 @@ from pktable.format.binary_row import (
     null_bytes,
     number_dtype,
 )
-from pktable.format.types import DataType
+from pktable.format.types import DataType, Value
+
+FEW_ROWS: Final = 6
+"""Up to which Python takes less time than numpy: 4 us a row, against 20 us for numbers and 50 for strings."""
 
 Integers = npt.NDArray[np.int64]
 Column = tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]
@@ -40,6 +43,9 @@ def decode_column(
 
     Numbers are in an array of their own type, others in one of objects. Raises CorruptFileError as `decode_row` does.
     """
+    if len(rows) <= FEW_ROWS:
+        values = [decode_row(row, types, at=at[i], only=(field,))[field] for i, row in enumerate(rows)]
+        return column_of(values, types[field])
     fixed = 4 + null_bytes(len(types))
     least = fixed + 8 * len(types)
     head = b"".join([row[:least] for row in rows])
@@ -63,18 +69,28 @@ def decode_column(
         _refuse(rows, types, field, at)
     if dtype is not None:
         return np.ascontiguousarray(slots[:, : dtype.itemsize]).view(dtype)[:, 0], known
-    values = np.empty(len(rows), object)
+    found = np.empty(len(rows), object)
     if not types[field].children and form_of(types[field]) in (TEXT, BYTES):
         is_text = form_of(types[field]) == TEXT
         try:
-            for i, found in _strings(rows, np.flatnonzero(known), lengths, slots, fixed + 8 * field, least):
-                values[i] = found.decode() if is_text else found
+            for i, value in _strings(rows, np.flatnonzero(known), lengths, slots, fixed + 8 * field, least):
+                found[i] = value.decode() if is_text else value
         except ValueError:
             _refuse(rows, types, field, at)
-        return values, known
+        return found, known
     for i in np.flatnonzero(known).tolist():
-        values[i] = decode_row(rows[i], types, at=at[i], only=(field,))[field]
-    return values, known
+        found[i] = decode_row(rows[i], types, at=at[i], only=(field,))[field]
+    return found, known
+
+
+def column_of(values: Sequence[Value], kind: DataType) -> Column:
+    """Return ``values`` of a type, None where they are not known, as `decode_column` does."""
+    known = np.array([value is not None for value in values], bool)
+    found = np.zeros(len(values), number_dtype(kind) or object)
+    for i, value in enumerate(values):
+        if value is not None:
+            found[i] = value
+    return found, known
 
 
 def _strings(

@@ -22,25 +22,22 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from pktable.format.types import Field, Value
-from pktable.predicate.many import Answer, ManyRanges, which_may_hold
-from pktable.predicate.pruning import ColumnRange, may_hold, pinned
+from pktable.predicate.pruning import Bounds, may_be, pinned
 from pktable.predicate.spark_sql import spark_text
 from pktable.predicate.tree import Column, Expression, walk
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
     import pyarrow as pa
     import pyarrow.compute as pc
 
 __all__ = [
-    "Answer",
-    "ColumnRange",
-    "ManyRanges",
+    "Bounds",
     "Predicate",
     "key_equalities",
-    "many_may_match",
     "may_match",
     "parse",
     "to_arrow",
@@ -111,12 +108,14 @@ def to_arrow(predicate: Predicate, arrow_schema: pa.Schema) -> pc.Expression:
     return expression_of(predicate.root, arrow_schema)
 
 
-def may_match(predicate: Predicate, ranges: Mapping[str, ColumnRange]) -> bool:
-    """Return False only if no row within ``ranges`` satisfies the condition.
+def may_match(predicate: Predicate, table: Mapping[str, Bounds], places: int) -> npt.NDArray[np.bool_]:
+    """Return for each of ``places`` False only if no row within its bounds satisfies the condition.
 
-    A column without a range, or without a bound, may hold anything. Clauses: RD-8, RD-16.
+    ``table``: bounds by column. A column that it does not have, or an end that is not known, may be anything.
+    Clauses: RD-8, RD-16.
     """
-    return may_hold(predicate.root, ranges)
+    found = may_be(predicate.root, table, True)
+    return found if len(found) == places else np.repeat(found, places)
 
 
 def key_equalities(predicate: Predicate, names: Sequence[str]) -> list[tuple[Value, ...]] | None:
@@ -126,11 +125,3 @@ def key_equalities(predicate: Predicate, names: Sequence[str]) -> list[tuple[Val
     satisfy the condition. None if the condition does not restrict the columns to few combinations.
     """
     return pinned(predicate.root, names)
-
-
-def many_may_match(predicate: Predicate, ranges: Mapping[str, ManyRanges], count: int) -> Answer:
-    """Return for each of ``count`` files at once what `may_match` says of it, as far as that can be said at once.
-
-    Clauses: RD-8, RD-16.
-    """
-    return which_may_hold(predicate.root, ranges, count)

@@ -1,8 +1,9 @@
-"""Evaluate a condition over column ranges, so that files, buckets and partitions without a matching row are skipped.
+"""Evaluate a condition over a table of bounds, so that files, row groups, pages and partitions without a matching row
+are skipped.
 
-The answer is conservative: "cannot match" is always right, "may match" may be wrong. A value is described by its
-range, a condition by the set of the three truth values it may take. NaN lies outside every range and is greater
-than every number, so floats have no upper bound here.
+The table has a row for each of n places (a file, a page) and `Bounds` for each column that something is known of. All
+places are asked at once, by numpy. The answer is conservative: "cannot match" is always right, "may match" may be
+wrong. NaN lies outside all bounds and is greater than every number, so floats have no upper bound here.
 
 Clauses: RD-8, RD-16.
 """
@@ -11,10 +12,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import product
 from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
 
 from pktable.format.types import FLOATS, INTEGER_BITS, TIMESTAMPS, DataType, Value
 from pktable.predicate.literals import DAY
@@ -36,183 +40,199 @@ from pktable.predicate.tree import (
     assert_never,
 )
 
-TRUE, FALSE, UNKNOWN = True, False, None
-Outcomes = frozenset[bool | None]
-ANYTHING: Final[Outcomes] = frozenset({TRUE, FALSE, UNKNOWN})
+Flags = npt.NDArray[np.bool_]
+End = tuple[npt.NDArray[Any], Flags]
+"""The lower or the upper bounds of n values, and which of them are known; the others may be anything."""
+
 MOST_TUPLES: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnRange:
-    """Known facts of a column: bounds of its values that are not null, and counts of rows; None where unknown."""
+class Bounds:
+    """The bounds of a value in each of n places, or in all places alike if its arrays have one element.
 
-    min: Value
-    max: Value
-    null_count: int | None = None
-    row_count: int | None = None
+    ``low``, ``high``: bounds of the values that are not null. ``nullable``: whether a value may be null; ``present``:
+    whether one may be not null.
+    """
 
+    low: End
+    high: End
+    nullable: Flags
+    present: Flags
 
-@dataclass(frozen=True, slots=True)
-class Range:
-    """Bounds of a value that is not null (None: no bound), whether it may be null, and whether it may be present."""
+    def take(self, places: npt.NDArray[np.int64]) -> Bounds:
+        """Return the bounds in ``places``, which may name a place several times."""
+        low, high = ((values[places], known[places]) for values, known in (self.low, self.high))
+        return Bounds(low, high, self.nullable[places], self.present[places])
 
-    low: Any = None
-    high: Any = None
-    nullable: bool = True
-    present: bool = True
-
-    def may_equal(self, other: Range) -> bool:
-        reach = _reaches(self.low, other.high, False) and _reaches(other.low, self.high, False)
-        return self.present and other.present and reach
-
-    @property
-    def single(self) -> bool:
-        return self.low is not None and self.low == self.high
-
-
-def may_hold(root: Expression, ranges: Mapping[str, ColumnRange]) -> bool:
-    """Return whether a row within ``ranges`` may satisfy ``root``; a column without a range may hold anything."""
-    return TRUE in _outcomes(root, ranges)
+    def or_else(self, other: Bounds) -> Bounds:
+        """Return these bounds, and where an end is not known that of ``other``."""
+        low, high = (
+            (np.where(known, values, others), known | more)
+            for (values, known), (others, more) in ((self.low, other.low), (self.high, other.high))
+        )
+        return Bounds(low, high, self.nullable & other.nullable, self.present & other.present)
 
 
-def _outcomes(root: Expression, ranges: Mapping[str, ColumnRange]) -> Outcomes:
-    """Return the truth values that ``root`` may have for a row within ``ranges``."""
+ANYTHING: Final = Bounds(
+    (np.zeros(1), np.zeros(1, bool)), (np.zeros(1), np.zeros(1, bool)), np.ones(1, bool), np.ones(1, bool)
+)
+NEGATED: Final[dict[Operator, Operator]] = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+
+
+def may_be(root: Expression, table: Mapping[str, Bounds], wanted: bool) -> Flags:
+    """Return in which places a row may have ``root`` true, or false if that is ``wanted``.
+
+    One element stands for all places. A column that ``table`` does not have may hold anything. Clauses: RD-8, RD-16.
+    """
     match root:
         case And() | Or():
-            return _joined(root, ranges)
+            parts = [may_be(operand, table, wanted) for operand in root.operands]
+            return reduce(np.logical_and if isinstance(root, And) == wanted else np.logical_or, parts)
         case Not():
-            return frozenset(UNKNOWN if one is None else not one for one in _outcomes(root.operand, ranges))
+            return may_be(root.operand, table, not wanted)
         case IsNull():
-            value = _range(root.operand, ranges)
-            return _possible(value.nullable, value.present, False)
-        case Compare():
-            return _compared(root.operator, _range(root.left, ranges), _range(root.right, ranges))
+            value = _bounds(root.operand, table)
+            return value.nullable if wanted else value.present
+        case Compare(operator, left, right):
+            return _compared(operator, _bounds(left, table), _bounds(right, table), wanted)
         case In():
-            value = _range(root.operand, ranges)
-            options = [_range(Literal(option, root.operand.type), ranges) for option in root.values]
-            found = any(value.may_equal(option) for option in options)
-            return _possible(found, value.present and not root.has_null, value.nullable or root.has_null)
+            value = _bounds(root.operand, table)
+            return _among(value, root.values) if wanted else value.present & (not root.has_null)
         case Like():
-            value = _range(root.operand, ranges)
-            return _possible(_may_start(value, root), value.present, value.nullable)
+            value = _bounds(root.operand, table)
+            return _begins(value, root) if wanted else value.present
         case Column() | Literal():
-            value = _range(root, ranges)
-            may = value.high is not False, value.low is not True
-            return _possible(value.present and may[0], value.present and may[1], value.nullable)
+            return _compared("=", _bounds(root, table), _constant(wanted), True)
         case Cast() | Call():
+            return ANYTHING.present
+        case _:
+            assert_never(root)
+
+
+def _compared(operator: Operator, left: Bounds, right: Bounds, wanted: bool) -> Flags:
+    both = left.present & right.present
+    match operator:
+        case "<=>" if wanted:
+            return _compared("=", left, right, True) | (left.nullable & right.nullable)
+        case "<=>":
+            return _compared("<>", left, right, True) | left.nullable | right.nullable
+        case _ if not wanted:
+            return _compared(NEGATED[operator], left, right, True)
+        case "=":
+            return (
+                both
+                & _ordered(np.less_equal, left.low, right.high)
+                & _ordered(np.less_equal, right.low, left.high)
+            )
+        case "<>":
+            return both & ~(_single(left) & _single(right) & _ordered(np.equal, left.low, right.low))
+        case "<":
+            return both & _ordered(np.less, left.low, right.high)
+        case "<=":
+            return both & _ordered(np.less_equal, left.low, right.high)
+        case ">":
+            return _compared("<", right, left, True)
+        case ">=":
+            return _compared("<=", right, left, True)
+        case _:
+            assert_never(operator)
+
+
+def _single(value: Bounds) -> Flags:
+    """Return where there is only one value that is not null."""
+    return value.low[1] & value.high[1] & _ordered(np.equal, value.low, value.high)
+
+
+def _ordered(compare: np.ufunc, left: End, right: End) -> Flags:
+    """Return where ``compare`` holds of two ends; it may hold where one of them is not known."""
+    known = left[1] & right[1]
+    holds = ~known
+    if known.any():
+        places = slice(None) if known.all() else known
+        values = (one if len(one) == 1 else one[places] for one in (left[0], right[0]))
+        holds[places] = compare(*values)
+    return holds
+
+
+def _among(value: Bounds, options: Sequence[Value]) -> Flags:
+    """Return where a value may be one of ``options``."""
+    found = [option for option in options if option is not None]
+    ordered = _array(sorted(option for option in found if option == option))
+    first = _places(value.low, ordered, "left", 0)
+    last = _places(value.high, ordered, "right", len(ordered))
+    return value.present & ((first < last) | (len(ordered) < len(found)))  # a NaN among them has no order
+
+
+def _places(end: End, options: npt.NDArray[Any], side: Any, otherwise: int) -> npt.NDArray[np.int64]:
+    values, known = end
+    places = np.full(len(known), otherwise)
+    if known.any():
+        places[known] = np.searchsorted(options, values[known], side=side)
+    return places
+
+
+def _begins(value: Bounds, like: Like) -> Flags:
+    """Return where a string may begin as the pattern does."""
+    first = like.pattern[0] if like.pattern else ""
+    if isinstance(first, Wildcard):
+        return value.present
+    # Of values that begin as the pattern does, the beginning is within the beginnings of the bounds.
+    values, known = value.low
+    low = np.array([one[: len(first)] if isinstance(one, str) else None for one in values.tolist()], object)
+    return _compared(
+        "=", Bounds((low, known), value.high, value.nullable, value.present), _constant(first), True
+    )
+
+
+def _bounds(root: Expression, table: Mapping[str, Bounds]) -> Bounds:
+    """Return the bounds of ``root``."""
+    match root:
+        case Literal():
+            return _constant(root.value)
+        case Column():
+            found = table.get(root.name, ANYTHING)
+            return replace(found, high=ANYTHING.high) if root.type.root in FLOATS else found
+        case Cast():
+            value = _bounds(root.operand, table)
+            low, high = (_cast(end, root.operand.type, root.type) for end in (value.low, value.high))
+            return Bounds(low, high, value.nullable, value.present)
+        case Call() | Compare() | In() | IsNull() | Like() | Not() | And() | Or():
             return ANYTHING
         case _:
             assert_never(root)
 
 
-def _joined(root: And | Or, ranges: Mapping[str, ColumnRange]) -> Outcomes:
-    """Return the truth values that a conjunction or disjunction may have, whatever its operands have in common."""
-    decisive = isinstance(root, Or)
-    outcomes: Outcomes = frozenset({not decisive})
-    for operand in root.operands:
-        pairs = product(outcomes, _outcomes(operand, ranges))
-        outcomes = frozenset(_combined(a, b, decisive) for a, b in pairs)
-    return outcomes
+def _constant(value: Value) -> Bounds:
+    end = _array([value]), np.array([value is not None and value == value])
+    return Bounds(end, end, np.array([value is None]), np.array([value is not None]))
 
 
-def _combined(a: bool | None, b: bool | None, decisive: bool) -> bool | None:
-    """Return ``a OR b`` if true is decisive, ``a AND b`` if false is."""
-    if decisive in (a, b):
-        return decisive
-    return UNKNOWN if None in (a, b) else not decisive
+def _array(values: list[Any]) -> npt.NDArray[Any]:
+    """Return values of one type as an array of numbers if they fit into one, of objects otherwise."""
+    kinds = set(map(type, values))
+    number = np.int64 if kinds == {int} else np.float64 if kinds == {float} else object
+    try:
+        return np.array(values, number)
+    except OverflowError:  # of a time that no column holds
+        return np.array(values, object)
 
 
-def _possible(true: bool, false: bool, unknown: bool) -> Outcomes:
-    return frozenset(value for value, may in ((TRUE, true), (FALSE, false), (UNKNOWN, unknown)) if may)
-
-
-def _compared(operator: Operator, left: Range, right: Range) -> Outcomes:
-    both = left.present and right.present
-    same = both and left.single and right.single and left.low == right.low
-    null = left.nullable or right.nullable
-    equal = left.may_equal(right)
-    match operator:
-        case "=":
-            return _possible(equal, both and not same, null)
-        case "<>":
-            return _possible(both and not same, equal, null)
-        case "<=>":
-            both_null = left.nullable and right.nullable
-            return _possible(equal or both_null, null or (both and not same), False)
-        case "<" | "<=":
-            strict = operator == "<"
-            may = _reaches(left.low, right.high, strict), _reaches(right.low, left.high, not strict)
-            return _possible(both and may[0], both and may[1], null)
-        case ">":
-            return _compared("<", right, left)
-        case ">=":
-            return _compared("<=", right, left)
-        case _:
-            assert_never(operator)
-
-
-def _reaches(low: Any, high: Any, strict: bool) -> bool:
-    """Return whether a value of at least ``low`` may be less than one of at most ``high``.
-
-    ``strict``: whether being equal does not suffice.
-    """
-    return low is None or high is None or bool(low < high if strict else low <= high)
-
-
-def _may_start(operand: Range, like: Like) -> bool:
-    """Return whether a string within the bounds may begin as the pattern does."""
-    first = like.pattern[0] if like.pattern else ""
-    if isinstance(first, Wildcard):
-        return operand.present
-    # Of values that begin as the pattern does, the beginning is within the beginnings of the bounds.
-    beginning = Range(first, first, nullable=False)
-    low = operand.low if operand.low is None else operand.low[: len(first)]
-    return beginning.may_equal(Range(low, operand.high, present=operand.present))
-
-
-def _range(root: Expression, ranges: Mapping[str, ColumnRange]) -> Range:
-    """Return the range of ``root`` for a row within ``ranges``."""
-    match root:
-        case Literal():
-            null = root.value is None
-            return _bounded(root.value, root.value, nullable=null, present=not null)
-        case Column():
-            return _of_column(root, ranges[root.name]) if root.name in ranges else Range()
-        case Cast():
-            operand = _range(root.operand, ranges)
-            low, high = (_cast(end, root.operand.type, root.type) for end in (operand.low, operand.high))
-            return Range(low, high, operand.nullable, operand.present)
-        case Call() | Compare() | In() | IsNull() | Like() | Not() | And() | Or():
-            return Range()
-        case _:
-            assert_never(root)
-
-
-def _of_column(column: Column, known: ColumnRange) -> Range:
-    present = known.null_count is None or known.row_count is None or known.null_count < known.row_count
-    high = None if column.type.root in FLOATS else known.max
-    return _bounded(known.min, high, nullable=known.null_count != 0, present=present)
-
-
-def _bounded(low: Value, high: Value, *, nullable: bool, present: bool) -> Range:
-    if any(isinstance(bound, float) and math.isnan(bound) for bound in (low, high)):
-        low = high = None
-    return Range(low, high, nullable, present)
-
-
-def _cast(bound: Any, found: DataType, t: DataType) -> Any:
-    """Return a bound after a cast that keeps the order of values, None if the cast may not keep it."""
-    if bound is None:
-        return None
-    if t.root == "DOUBLE":
-        return float(bound)
-    if found.root == "DATE" and t.root == "TIMESTAMP":
-        return bound * DAY
+def _cast(end: End, found: DataType, t: DataType) -> End:
+    """Return an end after a cast, not known if the cast may not keep the order of values."""
+    values, known = end
+    to_double, to_time = t.root == "DOUBLE", found.root == "DATE" and t.root == "TIMESTAMP"
+    if to_double or to_time:
+        made = np.zeros(len(values), np.float64 if to_double else object)
+        made[known] = values[known].astype(made.dtype) * (DAY if to_time else 1)
+        return made, known
     if t.root == "DECIMAL":
-        return bound if found.root in INTEGER_BITS or (found.scale or 0) <= (t.scale or 0) else None
-    if found.root in INTEGER_BITS and t.root in INTEGER_BITS:
-        return bound if INTEGER_BITS[t.root] >= INTEGER_BITS[found.root] else None
-    return bound if t.root in TIMESTAMPS and (t.precision or 0) >= (found.precision or 0) else None
+        keeps = found.root in INTEGER_BITS or (found.scale or 0) <= (t.scale or 0)
+    elif found.root in INTEGER_BITS and t.root in INTEGER_BITS:
+        keeps = INTEGER_BITS[t.root] >= INTEGER_BITS[found.root]
+    else:
+        keeps = t.root in TIMESTAMPS and (t.precision or 0) >= (found.precision or 0)
+    return values, known & keeps
 
 
 # The keys that a condition allows
