@@ -58,7 +58,7 @@ MUTANTS = (
     Mutant(
         "B6",
         "assigners share their buckets with each other",
-        reworded(dynamic, ("if bucket % self.groups == assigner}", "}")),
+        reworded(dynamic, ("if bucket % self._groups == assigner}", "}")),
         IN_ANOTHER_BUCKET,
         ("BKT-7",),
     ),

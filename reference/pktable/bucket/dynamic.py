@@ -9,7 +9,7 @@ Clauses: BKT-4, BKT-5, BKT-6, BKT-7.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -47,12 +47,12 @@ class DynamicBuckets:
     ) -> None:
         """``known``: the hash index files. ``tasks``: how many assign at once, if options do not say it."""
         self._context, self._known, self._tasks = context, known, tasks
-        self.groups = _assigners(context, tasks)
+        self.groups = assigners(context, tasks)
         self._files: dict[bytes, dict[int, IndexManifestEntry]] = {}
         for (partition, bucket), entry in known.items():
             self._files.setdefault(partition, {})[bucket] = entry
         self._indexes: dict[bytes, PartitionIndex] = {}
-        self._counts: dict[bytes, dict[int, int]] = {}
+        self._room = Room(context, self.groups, self._stored)
         self._grown: dict[bytes, set[int]] = {}
 
     def __getstate__(self) -> tuple[object, ...]:
@@ -90,7 +90,7 @@ class DynamicBuckets:
         for partition, chosen, hashes in self._by_partition(rows, partitions_of(self._context, rows)):
             distinct, _, places = _distinct(hashes)
             found = self._index(partition).find(distinct)
-            own = np.where(found == NO_BUCKET, _assigner_of(distinct, self.groups), found % self.groups)
+            own = np.where(found == NO_BUCKET, assigner_of(distinct, self.groups), found % self.groups)
             groups[chosen] = own[places]
         return groups
 
@@ -120,32 +120,50 @@ class DynamicBuckets:
             self._indexes[partition] = opened(self._context, self._files.get(partition, {}).values())
         return self._indexes[partition]
 
+    def _stored(self, partition: bytes) -> dict[int, int]:
+        """Return how many hashes each bucket of a partition has in its file."""
+        return {bucket: entry.row_count for bucket, entry in self._files.get(partition, {}).items()}
+
     def _assigned(self, partition: bytes, hashes: Hashes) -> Buckets:
-        """Return the buckets of new keys, in their order, and count them there. Clauses: BKT-5, BKT-6, BKT-7."""
-        counts = self._counts.setdefault(
-            partition,
-            {bucket: entry.row_count for bucket, entry in self._files.get(partition, {}).items()},
-        )
+        """Return the buckets of new keys, in their order. Clauses: BKT-5, BKT-6, BKT-7."""
+        found = self._room.give(partition, hashes, assigner_of(hashes, self.groups))
+        self._grown.setdefault(partition, set()).update(found.tolist())
+        return found
+
+
+class Room:
+    """The room that buckets have for new keys, which it gives away. Clauses: BKT-5, BKT-6, BKT-7.
+
+    ``stored``: how many keys each bucket of a partition has before the write.
+    """
+
+    def __init__(
+        self, context: TableContext, groups: int, stored: Callable[[bytes], dict[int, int]]
+    ) -> None:
+        self._options, self._groups, self._stored = context.options, groups, stored
+        self._counts: dict[bytes, dict[int, int]] = {}
+
+    def give(self, partition: bytes, hashes: Hashes, assigners: Buckets) -> Buckets:
+        """Return the buckets of new keys, in their order, and count them there. ``assigners``: of each key."""
+        counts = self._counts.setdefault(partition, self._stored(partition))
         found = np.empty(len(hashes), np.int64)
-        assigners = _assigner_of(hashes, self.groups)
         for assigner in np.unique(assigners).tolist():
             mine = assigners == assigner
             found[mine] = self._filled(counts, hashes[mine], assigner)
         grown, more = np.unique(found, return_counts=True)
         for bucket, count in zip(grown.tolist(), more.tolist(), strict=True):
             counts[bucket] = counts.get(bucket, 0) + count
-        self._grown.setdefault(partition, set()).update(grown.tolist())
         return found
 
     def _filled(self, counts: Mapping[int, int], hashes: Hashes, assigner: int) -> Buckets:
         """Return the buckets of the new keys of one assigner: they fill the first of its buckets that have room."""
-        options = self._context.options
+        options = self._options
         target = options.keys_per_bucket
-        own = {bucket: counts[bucket] for bucket in sorted(counts) if bucket % self.groups == assigner}
+        own = {bucket: counts[bucket] for bucket in sorted(counts) if bucket % self._groups == assigner}
         rooms = [(bucket, target - count) for bucket, count in own.items() if count < target]
         missing = len(hashes) - sum(room for _, room in rooms)
         most = MOST_BUCKETS if options.most_buckets is None else options.most_buckets
-        for bucket in range(assigner, most, self.groups):
+        for bucket in range(assigner, most, self._groups):
             if missing <= 0:
                 break
             if bucket not in own:
@@ -162,7 +180,7 @@ class DynamicBuckets:
             return filled
         # Paimon takes any of them; the hash tells them apart just as well, and says the same each time.
         full = np.array(sorted({*own, *numbers.tolist()}), np.int64)
-        rest = np.abs(hashes[len(filled) :].astype(np.int64)) // self.groups % len(full)
+        rest = np.abs(hashes[len(filled) :].astype(np.int64)) // self._groups % len(full)
         return np.concatenate([filled, full[rest]])
 
 
@@ -177,7 +195,7 @@ def _distinct(hashes: Hashes) -> tuple[Hashes, Buckets, Buckets]:
     return (packed[begins] >> 32).astype(np.int32), rows[begins], places
 
 
-def _assigners(context: TableContext, tasks: int) -> int:
+def assigners(context: TableContext, tasks: int) -> int:
     """Return how many assigners share the buckets of a partition. Clauses: BKT-7."""
     options = context.options
     given = options.assigner_parallelism or tasks
@@ -187,7 +205,7 @@ def _assigners(context: TableContext, tasks: int) -> int:
     return max(1, min(wanted, options.most_buckets or wanted))
 
 
-def _assigner_of(hashes: Hashes, assigners: int) -> Buckets:
-    """Return the assigner of each hash. Clauses: BKT-7."""
-    found: Buckets = np.abs(hashes.astype(np.int64)) % assigners
+def assigner_of(hashes: Hashes, number: int) -> Buckets:
+    """Return of each hash which of a ``number`` of assigners has it. Clauses: BKT-7."""
+    found: Buckets = np.abs(hashes.astype(np.int64)) % number
     return found
