@@ -9,7 +9,7 @@ STAMP := .venv/.pktable-stamp
 PYSPARKS := 4.0.0 4.1.4 4.2.1 4.3.0
 CACHES := $(or $(filter /%,$(XDG_CACHE_HOME)),$(HOME)/.cache)/pktable
 
-.PHONY: help verify test deep room test-oldest test-minors interop conform lint trace tla hunt simulate hammer mutants bench bench-roaring bench-paimon clean clean-caches java
+.PHONY: help verify test deep room test-oldest test-minors interop conform lint trace tla hunt simulate hammer mutants bench bench-roaring bench-paimon docs clean clean-caches java
 
 help:  ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -79,9 +79,13 @@ bench-paimon: java $(STAMP)  ## do the same work on Paimon's Spark connector and
 	@$(BIN)/python -m pip install --disable-pip-version-check -q -e '.[bench]'
 	@$(BIN)/python -m benchmarks.paimon_spark $(PAIMON)
 
+docs: $(STAMP)  ## build the site into build/site
+	@$(BIN)/python -m pip install --disable-pip-version-check -q -e '.[docs]'
+	@$(BIN)/python -m docs.site
+
 clean:  ## remove .venv and everything generated, but for the caches
-	rm -rf .venv .mutants build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks spark-warehouse metastore_db derby.log
-	find spec reference model_tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
+	rm -rf .venv .mutants .sphinx build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks spark-warehouse metastore_db derby.log
+	find spec reference model_tests benchmarks docs -name __pycache__ -prune -exec rm -rf {} +
 	find spec reference -name '*.egg-info' -prune -exec rm -rf {} +
 	@[ ! -d "$(CACHES)" ] || echo "caches are left, $$(du -sh "$(CACHES)" | cut -f 1) in $(CACHES); make clean-caches removes them"
 

@@ -2,7 +2,7 @@
 
 `make conform` does this. pktable reads and writes, the plain reader reads, and so do the other implementations that
 `make interop` has set up. It exits with 1 if pktable or the plain reader fails. What another implementation fails is a
-finding, and printed as one.
+finding, and printed as one. `record` keeps the outcomes, from which the scoreboard of the site is made.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from pktable import __version__
 from pktable.cli.conform import OnDisk
 from pktable_conform.archive import Archive
 from pktable_conform.report import ERROR, FAIL, Report, lines_of, summary
 from pktable_conform.run import READER, WRITER, Asked, conform
 from pktable_conform.runner import Runner
 
+from model_tests.conform import record
 from model_tests.conform.reader_faults import SOURCE
 from model_tests.interop.environments import JVM, NEWER_JVM, PYPAIMON, RUST, set_up
 from model_tests.interop.kept import MAKES_NONE
@@ -64,14 +66,17 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     chosen = [name for name in (*OURS, *GUESTS) if not arguments or name in arguments]
     runners = {name: OURS[name] for name in chosen if name in OURS}
-    failed = 0
+    failed, kept = 0, []
     for name, (command, modes) in {**runners, **guests([n for n in chosen if n in GUESTS])}.items():
         report = judged(name, command, modes)
         print(summary(report), flush=True)
+        product, version = name.rsplit(maxsplit=1) if name in GUESTS else (name, __version__)
+        kept.append(record.recorded(product, version, report))
         for outcome in report.outcomes:
             if outcome.status in (FAIL, ERROR):
                 print("\n".join(f"  {line}" for line in lines_of(outcome)), flush=True)
         failed += name in OURS and report.failed
+    record.write(kept)
     return int(bool(failed))
 
 
