@@ -44,7 +44,8 @@ def _head(clause: Clause, file: str, around: tuple[str | None, str | None]) -> s
 
 def _parts(one: Evidence, runs: Sequence[Run]) -> Iterator[str]:
     if one.examples:
-        yield "## Example\n\n" + "\n\n".join(one.examples)
+        shown = (f"### {example.title}\n\n{example.text}" for example in one.examples)
+        yield "## Examples\n\n" + "\n\n".join(shown)
     if one.models:
         rows = [(found.name, found.says, f"`{found.violated}`") for found in one.models]
         yield (

@@ -17,6 +17,8 @@ from pktable_spec.trace import TESTS, cited_ids, covered
 
 from model_tests.conform import record
 from model_tests.conform.record import Run
+from model_tests.examples.pages import of_clauses
+from model_tests.examples.shown import Example
 from model_tests.mutants import MUTANTS
 from model_tests.mutants.append_tables import APPEND_MUTANTS
 from model_tests.mutants.registry import Mutant
@@ -54,7 +56,7 @@ class Evidence:
     cases: list[Case] = field(default_factory=list)
     models: list[Model] = field(default_factory=list)
     mutants: list[Mutant] = field(default_factory=list)
-    examples: list[str] = field(default_factory=list)
+    examples: list[Example] = field(default_factory=list)
 
 
 def gathered() -> tuple[dict[str, Evidence], list[Run]]:
@@ -71,6 +73,8 @@ def gathered() -> tuple[dict[str, Evidence], list[Run]]:
     for mutant in (*MUTANTS.values(), *(one.mutant for one in APPEND_MUTANTS.values())):
         for id in mutant.clauses:
             found[id].mutants.append(mutant)
+    for id, examples in of_clauses().items():
+        found[id].examples += examples
     return found, record.runs()
 
 

@@ -6,20 +6,24 @@ frame before. The frames are there without JavaScript, too; `static/playground.j
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Final
 
-from pktable_spec.interface import Change, Shape
-from pktable_spec.model.table import ModelTable
-from pktable_spec.vocabulary import ROW_KIND_SYMBOLS, RowKind
+from model_tests.examples.histories import (
+    WITH_VECTORS,
+    WITHOUT,
+    File,
+    Frame,
+    Tale,
+    begin,
+    commit,
+    compact,
+    frames,
+    write,
+)
 
 PATH: Final = "playground.md"
-SHAPE: Final = Shape("t", (("k", "INT"), ("v", "STRING")), ("k",))
-OPTIONS: Final = {"bucket": "1", "num-levels": "3", "num-sorted-run.compaction-trigger": "5"}
-WITH_VECTORS: Final = {**OPTIONS, "deletion-vectors.enabled": "true"}
-WITHOUT: Final = {**OPTIONS, "deletion-vectors.enabled": "false"}
 INTRO: Final = """# Playground
 
 Each history is done by the oracle, one operation after the other. A table is one bucket of three levels. A file shows
@@ -28,94 +32,9 @@ and a key with a minus is a retraction. A frame shows a file or a record that th
 """
 
 
-@dataclass
-class Playing:
-    """A history under way: the table, and the tickets of staged work by name."""
-
-    table: ModelTable
-    staged: dict[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Step:
-    """An operation: what it is called, what it does, which returns what it answers, and the clauses that rule it."""
-
-    title: str
-    do: Callable[[Playing], str]
-    clauses: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Tale:
-    """A history: its title, what it shows, the options of the table, and its operations."""
-
-    title: str
-    what: str
-    options: Mapping[str, str]
-    steps: tuple[Step, ...]
-
-
-@dataclass(frozen=True)
-class File:
-    """A live file: its level, and its records as texts, each with whether it is deleted."""
-
-    level: int
-    records: tuple[tuple[str, bool], ...]
-
-
-@dataclass(frozen=True)
-class Frame:
-    """The table after a step: its title, its clauses, what has changed, files by name, and the rows of reads."""
-
-    title: str
-    clauses: tuple[str, ...]
-    changed: tuple[str, ...]
-    files: Mapping[str, File]
-    default: tuple[str, ...]
-    fresh: tuple[str, ...]
-
-
-def row_change(symbol: str, key: int, value: str | None = None) -> Change:
-    return Change(RowKind(ROW_KIND_SYMBOLS.index(symbol)), (key, value))
-
-
-def write(title: str, *changes: tuple[str, int, str | None], clauses: tuple[str, ...] = ()) -> Step:
-    def do(playing: Playing) -> str:
-        playing.table.write([row_change(*one) for one in changes], write_only=True)
-        return ""
-
-    return Step(title, do, ("LSM-5", "LSM-8", *clauses))
-
-
-def compact(title: str, *clauses: str, full: bool = False) -> Step:
-    def do(playing: Playing) -> str:
-        playing.table.compact(full=full)
-        return ""
-
-    return Step(title, do, clauses)
-
-
-def begin(title: str, name: str, *clauses: str, full: bool = False) -> Step:
-    def do(playing: Playing) -> str:
-        ticket = playing.table.begin_compaction(full=full)
-        assert ticket is not None, f"{name} has something to compact"
-        playing.staged[name] = ticket
-        return f"{name} has written its files; nothing is visible yet"
-
-    return Step(title, do, clauses)
-
-
-def commit(title: str, name: str, *clauses: str) -> Step:
-    def do(playing: Playing) -> str:
-        refused = playing.table.commit(playing.staged.pop(name))
-        return f"the commit is refused by {refused}" if refused else "the commit is done"
-
-    return Step(title, do, clauses)
-
-
 SIX: Final = tuple(("+I", key, value) for key, value in enumerate(("a", "b", "c", "d", "e", "f"), 1))
 FIRST: Final = (
-    write("Write six rows", *SIX),
+    write("Write six rows", *SIX, clauses=("LSM-5", "LSM-8")),
     compact("Compact them fully", "CMP-7", full=True),
 )
 TALES: Final = (
@@ -159,63 +78,6 @@ TALES: Final = (
         ),
     ),
 )
-
-
-def frames(tale: Tale) -> Iterator[Frame]:
-    """Do a history on the oracle, and yield a frame for each of its steps."""
-    playing, before = Playing(ModelTable(SHAPE, tale.options)), dict[str, File]()
-    for step in tale.steps:
-        answer = step.do(playing)
-        files = seen(playing.table)
-        changed = (*((answer,) if answer else ()), *differences(before, files))
-        yield Frame(step.title, step.clauses, changed, files, *reads(playing.table))
-        before = files
-
-
-def seen(table: ModelTable) -> dict[str, File]:
-    """Return the live files of the latest snapshot by name."""
-    latest = len(table.snapshots())
-    deleted = {one.data_file: one.positions for one in table.vectors(latest)}
-    found = {}
-    for file in table.files(latest):
-        gone = deleted.get(file.name, frozenset())
-        records = tuple(
-            (
-                f"{one.sequence}: {'' if one.kind.is_add else '-'}{one.key[0]} {one.row[1] or ''}".strip(),
-                at in gone,
-            )
-            for at, one in enumerate(table.records(latest, file))
-        )
-        found[f"f{int(file.name.rpartition('-')[2]) + 1}"] = File(file.level, records)
-    return dict(sorted(found.items()))
-
-
-def reads(table: ModelTable) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the rows of a default and of a fresh read."""
-    default, fresh = (
-        tuple(f"{key} {value}" for key, value in sorted(table.read(fresh=fresh))) for fresh in (False, True)
-    )
-    return default, fresh
-
-
-def differences(before: Mapping[str, File], after: Mapping[str, File]) -> Iterator[str]:
-    """Yield what has changed from some files to others."""
-    for name in sorted(before.keys() - after.keys()):
-        yield f"{name} is gone"
-    for name, file in after.items():
-        old = before.get(name)
-        if old is None:
-            yield f"{name} is new at level {file.level}"
-            continue
-        if old.level != file.level:
-            yield f"{name} moves to level {file.level}"
-        positions = [
-            at
-            for at, (was, now) in enumerate(zip(old.records, file.records, strict=True))
-            if now[1] and not was[1]
-        ]
-        if positions:
-            yield f"{name}: position {', '.join(map(str, positions))} is deleted"
 
 
 def page() -> str:

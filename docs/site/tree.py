@@ -37,6 +37,7 @@ NAVIGATION: Final[Mapping[str, Sequence[str]]] = {
     "docs/README.md": ("docs/*", "Options of tables <spec/options>"),
     "spec/README.md": (
         "spec/clauses/*",
+        "spec/examples/*",
         "spec/tla/README",
         "spec/tla/counterexamples/README",
     ),

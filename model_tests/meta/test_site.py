@@ -11,8 +11,9 @@ from pktable_spec.clauses import requirements
 
 from docs.site import api, clause_pages, playground, scoreboard, tree
 from docs.site.evidence import ROOT, Evidence, gathered
-from docs.site.playground import TALES, frames
+from docs.site.playground import TALES
 from model_tests.conform.record import Run, digest_of_fixtures
+from model_tests.examples.histories import frames
 
 Gathered = tuple[dict[str, Evidence], list[Run]]
 

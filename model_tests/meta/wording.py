@@ -76,6 +76,7 @@ TESTS: Final = (
         "cli",
         "corpus",
         "damage",
+        "examples",
         "format",
         "histories",
         "hudi",
@@ -98,6 +99,7 @@ TESTS: Final = (
 
 CLEAN: Final = (
     "spec/clauses",
+    "spec/examples",
     "spec/README.md",
     "spec/options.md",
     "spec/tla",
