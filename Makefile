@@ -14,8 +14,8 @@ CACHES := $(or $(filter /%,$(XDG_CACHE_HOME)),$(HOME)/.cache)/pktable
 help:  ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-verify: java $(STAMP)  ## check every promise: histories, the corpus and real input on Spark (PROFILE=quick|deep)
-	@$(BIN)/python -m model_tests.verify $(PROFILE)
+verify: java $(STAMP)  ## check every promise: histories, the corpus and real input on Spark (PROFILE=quick|deep REPORT=DIR)
+	@$(BIN)/python -m model_tests.verify $(PROFILE) $(if $(REPORT),--report $(REPORT))
 
 test: java $(STAMP)  ## run the tests (those marked deep excepted)
 	@$(BIN)/python -m model_tests.side_by_side
@@ -103,7 +103,7 @@ $(STAMP): pyproject.toml
 	  "$$python" -m venv --clear .venv; \
 	fi
 	@echo "installing pktable and its dependencies into .venv (a few minutes the first time; pyspark is 450 MB)"
-	@$(BIN)/python -m pip install --disable-pip-version-check -e '.[dev]'
+	@$(BIN)/python -m pip install --disable-pip-version-check -q -e '.[dev]'
 	@touch $@
 
 java:

@@ -9,8 +9,8 @@ from typing import Final
 from pktable_spec.clauses import Clause
 
 from docs.site.evidence import Evidence
-from docs.site.tables import table
 from model_tests.conform.record import Run
+from model_tests.examples.shown import table
 
 FOLDER: Final = "clauses"
 PLACES: Final = {"tla": "TLA+", "model": "oracle", "reference": "implementation"}

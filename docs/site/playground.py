@@ -6,15 +6,12 @@ frame before. The frames are there without JavaScript, too; `static/playground.j
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from html import escape
 from typing import Final
 
+from model_tests.examples.drawn import as_html
 from model_tests.examples.histories import (
     WITH_VECTORS,
     WITHOUT,
-    File,
-    Frame,
     Tale,
     begin,
     commit,
@@ -86,49 +83,5 @@ def page() -> str:
 
 
 def _tale(tale: Tale) -> str:
-    drawn = list(frames(tale))
-    before: Mapping[str, File] = {}
-    parts = []
-    for number, frame in enumerate(drawn, 1):
-        parts.append(_frame(number, len(drawn), frame, before))
-        before = frame.files
-    content = "\n".join(parts)
-    return (
-        f"\n## {tale.title}\n\n{tale.what}\n\n"
-        f'```{{raw}} html\n<div class="tale" tabindex="0">\n{content}\n</div>\n```\n'
-    )
-
-
-def _frame(number: int, count: int, frame: Frame, before: Mapping[str, File]) -> str:
-    depth = max((file.level for file in frame.files.values()), default=0)
-    clauses = " ".join(f'<a href="clauses/{id}.html">{id}</a>' for id in frame.clauses)
-    levels = "".join(_level(level, frame.files, before) for level in range(max(depth, 2) + 1))
-    changed = "".join(f"<li>{escape(one)}</li>" for one in frame.changed) or "<li>nothing</li>"
-    return (
-        f'<section class="frame"><h3>{number} of {count}: {escape(frame.title)}</h3>'
-        f'<p class="by">{clauses}</p><div class="levels">{levels}</div>'
-        f'<div class="seen"><div><h4>What has changed</h4><ul>{changed}</ul></div>'
-        f"{_rows('Default read', frame.default)}{_rows('Fresh read', frame.fresh)}</div></section>"
-    )
-
-
-def _level(level: int, files: Mapping[str, File], before: Mapping[str, File]) -> str:
-    boxes = "".join(
-        _file(name, file, before.get(name)) for name, file in files.items() if file.level == level
-    )
-    return f'<div class="level"><span>level {level}</span><div>{boxes}</div></div>'
-
-
-def _file(name: str, file: File, old: File | None) -> str:
-    fresh = " changed" if old is None or old.level != file.level else ""
-    records = "".join(
-        f'<span class="record{" deleted" if gone else ""}'
-        f'{" changed" if old and gone and not old.records[at][1] else ""}">{escape(text)}</span>'
-        for at, (text, gone) in enumerate(file.records)
-    )
-    return f'<div class="file{fresh}"><b>{name}</b>{records}</div>'
-
-
-def _rows(title: str, rows: Sequence[str]) -> str:
-    cells = "".join(f'<span class="record">{escape(row)}</span>' for row in rows) or "no row"
-    return f"<div><h4>{title}</h4><p>{cells}</p></div>"
+    drawn = as_html(list(frames(tale)), "clauses/")
+    return f"\n## {tale.title}\n\n{tale.what}\n\n```{{raw}} html\n{drawn}\n```\n"

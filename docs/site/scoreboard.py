@@ -11,8 +11,8 @@ from pktable_conform.run import READER, WRITER
 
 from docs.site.clause_pages import FOLDER
 from docs.site.evidence import Evidence
-from docs.site.tables import table
 from model_tests.conform.record import Run, digest_of_fixtures
+from model_tests.examples.shown import table
 
 PATH: Final = "scoreboard.md"
 KEPT, BROKEN, NOT_ASKED = "✓", "✗", "·"

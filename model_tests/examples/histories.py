@@ -15,6 +15,9 @@ OPTIONS: Final = {"bucket": "1", "num-levels": "3", "num-sorted-run.compaction-t
 WITH_VECTORS: Final = {**OPTIONS, "deletion-vectors.enabled": "true"}
 WITHOUT: Final = {**OPTIONS, "deletion-vectors.enabled": "false"}
 
+LONGEST: Final = 20
+"""Characters of a value that are shown."""
+
 
 @dataclass
 class Playing:
@@ -135,10 +138,15 @@ def seen(table: ModelTable) -> dict[str, File]:
 
 def text_of(row: Row, *, is_add: bool = True) -> str:
     """Return a row as text, one that only retracts its key with a minus."""
-    values = " ".join("null" if value is None else str(value) for value in row[1:])
+    values = " ".join(map(_short, row[1:]))
     if is_add:
         return f"{row[0]} {values}"
     return f"-{row[0]}" if not any(row[1:]) else f"-{row[0]} {values}"
+
+
+def _short(value: Scalar) -> str:
+    text = "null" if value is None else str(value)
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
 
 
 def reads(table: ModelTable) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -13,7 +13,6 @@ import struct
 import tempfile
 import zlib
 from collections.abc import Iterator, Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from zipfile import ZipFile
@@ -23,6 +22,7 @@ import pyarrow.parquet as pq
 from pktable import Table
 from pyroaring import BitMap
 
+from model_tests.conform.fixtures import STORED
 from model_tests.conform.tables import VECTORS, changes, counted
 from model_tests.examples.shown import Example, table
 
@@ -44,7 +44,7 @@ class Fixture:
     """A table of the archive of fixtures."""
 
     def __init__(self, name: str) -> None:
-        with ZipFile(files("pktable_conform") / "fixtures.zip") as archive:  # type: ignore[arg-type]
+        with ZipFile(STORED) as archive:
             start = f"tables/{name}/"
             self.files = {
                 one[len(start) :]: archive.read(one) for one in archive.namelist() if one.startswith(start)
@@ -65,7 +65,7 @@ class Fixture:
         return [(name, types[name]) for name in schema["primaryKeys"] if name not in schema["partitionKeys"]]
 
     def avro(self, name: str) -> list[dict[str, Any]]:
-        return list(fastavro.reader(io.BytesIO(self.files[f"manifest/{name}"])))  # type: ignore[arg-type]
+        return list(fastavro.reader(io.BytesIO(self.files[f"manifest/{name}"])))
 
     def index(self) -> list[dict[str, Any]]:
         return self.avro(self.snapshot()[1]["indexManifest"])
@@ -317,7 +317,7 @@ def _checksums(fixture: Fixture) -> Iterator[Example]:
     data = fixture.files[name]
     marker = data[-16:]
     assert hashlib.blake2b(data.replace(marker, b""), digest_size=16).digest() == marker
-    assert fastavro.reader(io.BytesIO(data)).metadata["pktable.sync"] == "blake2b"  # type: ignore[arg-type]
+    assert fastavro.reader(io.BytesIO(data)).metadata["pktable.sync"] == "blake2b"
     rows = [Field(at, marker, "sync marker") for at in _places(data, marker)]
     text = f"`{name}` of the fixture `pairs`: the BLAKE2b of the {len(data) - 16 * len(rows)} bytes that are no marker."
     yield Example(

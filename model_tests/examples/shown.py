@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from model_tests.examples.histories import File, Frame, Tale, frames
@@ -56,7 +56,9 @@ def _lines(files: Mapping[str, File]) -> Iterator[tuple[str, ...]]:
         yield str(file.level), name, ", ".join(records)
 
 
-def table(heads: tuple[str, ...], rows: Iterator[tuple[str, ...]] | list[tuple[str, ...]]) -> str:
-    """Return a table of Markdown. Bars in a cell are escaped."""
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table of Markdown, empty text if it has no rows. Bars in a cell are escaped."""
     lines = ["| " + " | ".join(cell.replace("|", r"\|") for cell in row) + " |" for row in rows]
+    if not lines:
+        return ""
     return "\n".join(["| " + " | ".join(heads) + " |", "|" + " --- |" * len(heads), *lines])

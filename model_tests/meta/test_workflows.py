@@ -88,6 +88,19 @@ def not_deep(text: str) -> list[str]:
     return wrong
 
 
+def report_is_lost(text: str) -> list[str]:
+    """Return why the report of `make verify` is not kept, whether it passes or fails."""
+    upload = action(text, "upload-artifact")
+    folder, kept = value(section(text, "env"), "REPORT"), value(upload, "path")
+    wrong = [] if kept and f"{folder}/".startswith(f"{kept}/") else ["the report is not uploaded"]
+    always = value(upload, "if")
+    return (
+        wrong
+        if "always()" in always or "success()" in always
+        else [*wrong, "it is uploaded after failures only"]
+    )
+
+
 Check = Callable[[str], list[str]]
 
 FAULTS: tuple[tuple[Check, str, Mapping[str, str]], ...] = (
@@ -103,14 +116,20 @@ FAULTS: tuple[tuple[Check, str, Mapping[str, str]], ...] = (
     (not_deep, NIGHTLY, {"make deep": "make test"}),
     (not_deep, NIGHTLY, {"      PKTABLE_FAILURES": "      FAILURES"}),
     (not_deep, NIGHTLY, {"path: failures": "path: other"}),
-    (not_deep, NIGHTLY, {"if: failure() || cancelled()": "if: success()"}),
+    (not_deep, NIGHTLY, {"if: success() || failure() || cancelled()": "if: success()"}),
+    (report_is_lost, CI, {"REPORT: verify-report": "REPORT: other"}),
+    (report_is_lost, CI, {"if: always()": "if: failure()"}),
+    (report_is_lost, NIGHTLY, {"      REPORT": "      REPORTS"}),
     (not_deep, NIGHTLY, {"upload-artifact": "download-artifact", "if: ": "if: failure() #"}),
 )
 
 
 @pytest.mark.parametrize(
     ("check", "text"),
-    [(set_up_wrongly, CI), (set_up_wrongly, NIGHTLY), (not_continuous, CI), (not_deep, NIGHTLY)],
+    [
+        *((check, CI) for check in (set_up_wrongly, not_continuous, report_is_lost)),
+        *((check, NIGHTLY) for check in (set_up_wrongly, not_deep, report_is_lost)),
+    ],
 )
 def test_no_workflow_is(check: Check, text: str) -> None:
     assert check(text) == []

@@ -21,6 +21,7 @@ from typing import Final
 
 from pktable.check.findings import Progress
 from pktable_conform.judge.history import History
+from pktable_conform.judge.read_expectations import Stats
 from pktable_spec.interface import OpenTable
 
 from model_tests.backends.tables import local_backend, spark_backend
@@ -105,11 +106,12 @@ def run_seed(mutant: str | None, seed: int) -> Run:
 
 def replayed(history: History, open_table: OpenTable, mutant: Mutant) -> Kill | None:
     """Replay a history with a mutant; None if nothing noticed it."""
+    stats = Stats()
     with mutant.inject():
         try:
-            replay(history, open_table, replace(STORED, twin=mutant.twin))
+            replay(history, open_table, replace(STORED, twin=mutant.twin), stats)
         except Exception as failure:  # judged by its check and message
-            return mutant.kill(failure)
+            return replace(mutant.kill(failure), step=stats.steps)
     return None
 
 

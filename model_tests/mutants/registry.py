@@ -82,11 +82,15 @@ class Mutant:
 
 @dataclass(frozen=True)
 class Kill:
-    """How a history ended: the check that failed (None: an accident), its message, whether it is the one meant."""
+    """How a history ended: the check that failed (None: an accident), its message, whether it is the one meant.
+
+    ``step``: the number of the step that failed, 0 if it was not counted.
+    """
 
     check: str | None
     message: str
     meant: bool
+    step: int = 0
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,6 @@
-"""``python -m model_tests.verify [quick|deep]``: run the whole verification suite; also ``make verify``.
+"""``python -m model_tests.verify [quick|deep] [--report DIR]``: run the verification suite; also ``make verify``.
+
+``--report``: write what was checked and found as HTML, JSON and JUnit's XML into a folder.
 
 Exit codes: 0 all checks passed, 1 a check failed or the summary could not be printed, 2 the caller's mistake.
 """
@@ -6,7 +8,9 @@ Exit codes: 0 all checks passed, 1 a check failed or the summary could not be pr
 from __future__ import annotations
 
 import sys
+from argparse import ArgumentParser
 from collections.abc import Sequence
+from pathlib import Path
 
 from pktable.run.spark.session import require_java
 from pktable_spec.errors import InvalidRequestError
@@ -17,14 +21,18 @@ from model_tests.verify import suite
 
 def main(arguments: Sequence[str]) -> int:
     """Run the suite with the profile that ``arguments`` name, quick by default, and return the exit code."""
-    profile = arguments[0] if arguments else "quick"
-    if profile not in suite.PROFILE_NAMES or len(arguments) > 1:
-        print(f"verify: the profile is quick or deep, not {' '.join(arguments)}", file=sys.stderr)
+    parser = ArgumentParser(prog="verify", add_help=False)
+    parser.add_argument("profile", nargs="?", default="quick", choices=suite.PROFILE_NAMES)
+    parser.add_argument("--report", type=Path, default=None)
+    try:
+        given = parser.parse_args(list(arguments))
+    except SystemExit:  # argparse has said why
         return 2
+    profile: str = given.profile
     try:
         require_java()  # before anything has begun
         with record.using("none" if profile == "deep" else record.used()):
-            return suite.main(profile)
+            return suite.main(profile, given.report)
     except InvalidRequestError as error:
         print(f"verify: {error}", file=sys.stderr)
         return 2

@@ -11,7 +11,7 @@
 
 All but the first run side by side (`model_tests.verify.workers`), in parts where there is much of one. An absent input
 is reported and is no failure. At the end tables show how much was checked and compared. A history that fails is
-printed, and kept as a file if ``PKTABLE_FAILURES`` names a directory.
+printed, and kept as a file if ``PKTABLE_FAILURES`` names a directory. `report` writes all of it down.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from __future__ import annotations
 import itertools
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Final
 
@@ -45,6 +46,7 @@ from model_tests.histories.session import replay as replay_history
 from model_tests.histories.typed import draw
 from model_tests.mutants import MUTANTS
 from model_tests.mutants.measure import replayed, stored_history
+from model_tests.mutants.registry import Kill
 from model_tests.real_data import ROOT as SHARED
 from model_tests.simulation.explore import BadRun, by_seed, shortest
 from model_tests.simulation.steps import StoreTrace, traced_seed
@@ -65,13 +67,17 @@ TRACED_SEEDS: Final = {"quick": 50, "deep": 300}
 """How many of them TLC is asked to explain."""
 PART: Final = {"model": 1_000, "local": 100, "spark": 20, "seeds": 1_000}
 """How many histories of a backend, and how many seeds, one process runs."""
+MUTANTS_STAGE: Final = "mutants killed"
 CORPUS: Final = Profile("corpus", histories=1, steps=1, reread_limit=0, twin=False)
 """Twins are drawn on Spark, and older snapshots of stored histories read again on the local runner by `make test`."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """One line of the summary. ``real_rows``: rows of real input that were read and compared."""
+    """One line of the summary. ``real_rows``: rows of real input that were read and compared.
+
+    ``failures``: the histories that failed.
+    """
 
     what: str
     histories: int = 0
@@ -80,6 +86,7 @@ class Result:
     reads: int = 0
     mismatches: int = 0
     real_rows: int = 0
+    failures: tuple[Failure, ...] = ()
 
     @property
     def problem(self) -> str | None:
@@ -89,41 +96,90 @@ class Result:
         return None if self.snapshots and self.reads else "compared nothing"
 
 
-COUNTS: Final = tuple(field.name for field in fields(Result) if field.name != "what")
+COUNTS: Final = tuple(one.name for one in fields(Result) if one.name not in ("what", "failures"))
 
 
-def main(profile: str) -> int:
-    """Check everything as a profile says, and return the exit code: 0 fine, 1 a check failed."""
+@dataclass
+class Outcome:
+    """All that came of a run.
+
+    ``seconds``: those of each stage. ``clauses``: how often the stages that judge the implementation checked each.
+    ``mutants``: how each ended, None if it survived. ``decoders``: what is wrong with them. ``said``: lines on the way.
+    """
+
+    profile: str
+    checked: list[suite.Result] = field(default_factory=list)
+    results: list[Result] = field(default_factory=list)
+    mutants: dict[str, Kill | None] = field(default_factory=dict)
+    decoders: list[str] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+    clauses: Counter[str] = field(default_factory=Counter)
+    said: list[str] = field(default_factory=list)
+    total: float = 0.0
+
+    @property
+    def killed(self) -> list[str]:
+        """The mutants that the check meant for them has killed."""
+        return [id for id, kill in self.mutants.items() if kill is not None and kill.meant]
+
+    @property
+    def problems(self) -> list[str]:
+        """All that failed, one line each."""
+        wrong = [(id, kill) for id, kill in self.mutants.items() if id not in self.killed]
+        return [
+            *self.decoders,
+            *(f"mutant {id}: {'survived' if kill is None else kill.message}" for id, kill in wrong),
+            *(f"{check.what}: {problem}" for check in self.checked for problem in check.problems),
+            *(f"{result.what}: {problem}" for result in self.results if (problem := result.problem)),
+        ]
+
+
+class Listening(Reporter):
+    """Shows progress, and remembers what is said."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.said: list[str] = []
+
+    def say(self, message: str) -> None:
+        self.said.append(message)
+        super().say(message)
+
+
+def main(profile: str, report: Path | None = None) -> int:
+    """Check everything as a profile says, and return the exit code: 0 fine, 1 a check failed.
+
+    ``report``: the folder where it is written down.
+    """
     console = Console()
     if not console.is_terminal:
         console.width = WIDTH
     started = time.monotonic()
-    with Reporter() as show:
-        checked = checked_by_tlc(show)
-        seconds = {"TLC": time.monotonic() - started}
-        results, (killed, survived), failed = compared(profile, show, seconds)
-    console.print(tlc_summary(checked))
-    console.print(summary(results))
-    console.print(
-        f"{killed} of {killed + len(survived)} mutants killed by the check meant for them", highlight=False
-    )
-    failed += [f"mutant {problem}" for problem in survived]
-    failed += [f"{check.what}: {problem}" for check in checked for problem in check.problems]
-    failed += [f"{result.what}: {problem}" for result in results if (problem := result.problem)]
-    most = sorted(seconds.items(), key=lambda one: -one[1])[:8]
+    outcome, listening = Outcome(profile), Listening()
+    with listening as show:
+        outcome.checked = checked_by_tlc(show)
+        outcome.seconds["TLC"] = time.monotonic() - started
+        compare(outcome, show)
+    outcome.said, outcome.total = listening.said, time.monotonic() - started
+    console.print(tlc_summary(outcome.checked))
+    console.print(summary(outcome.results))
+    killed = f"{len(outcome.killed)} of {len(outcome.mutants)} mutants killed by the check meant for them"
+    console.print(killed, highlight=False)
+    most = sorted(outcome.seconds.items(), key=lambda one: -one[1])[:8]
     longest = ", ".join(f"{what} {spent:.0f} s" for what, spent in most)
-    console.print(f"took longest: {longest}; all {time.monotonic() - started:.0f} s", highlight=False)
+    console.print(f"took longest: {longest}; all {outcome.total:.0f} s", highlight=False)
+    if report is not None:
+        from model_tests.verify.report import written  # which draws what failed
+
+        console.print(f"report: {written(outcome, report)}", highlight=False)
+    failed = outcome.problems
     console.print("\n".join(f"FAILED {one}" for one in failed) or "all checks passed", highlight=False)
     return 1 if failed else 0
 
 
-def compared(
-    profile: str, show: Reporter, seconds: dict[str, float]
-) -> tuple[list[Result], tuple[int, list[str]], list[str]]:
-    """Run all that TLC does not check, side by side; return results, kills with survivors, and failed decoders.
-
-    ``seconds``: gets the time that each check took.
-    """
+def compare(outcome: Outcome, show: Reporter) -> None:
+    """Run all that TLC does not check, side by side."""
+    profile = outcome.profile
     with Workers(show) as workers:
         # The longest first, so that no process waits for another at the end.
         drawn = [
@@ -139,14 +195,15 @@ def compared(
         typed = workers.start(typed_tables, profile)
         mutants = workers.start(mutants_killed)
         fuzzed = workers.start(decoders_fuzzed) if profile == "deep" else None
-    seconds.update(workers.seconds)
+    outcome.seconds.update(workers.seconds)
+    for what, counts in workers.clauses.items():
+        if what != MUTANTS_STAGE:
+            outcome.clauses.update(counts)
     checks = [*map(together, drawn), typed.result(), stored.result(), *(one.result() for one in real)]
     checks.append(together(seeds))
-    return (
-        [found for found in checks if found is not None],
-        mutants.result(),
-        fuzzed.result() if fuzzed else [],
-    )
+    outcome.results = [found for found in checks if found is not None]
+    outcome.mutants = mutants.result()
+    outcome.decoders = fuzzed.result() if fuzzed else []
 
 
 def checked_by_tlc(show: Reporter) -> list[suite.Result]:
@@ -188,7 +245,9 @@ def divided(whole: Profile, size: int) -> list[Profile]:
 def together(parts: Sequence[Future[Result]]) -> Result:
     """Add up the results of the parts of one check."""
     results = [part.result() for part in parts]
-    return Result(results[0].what, **{name: sum(getattr(one, name) for one in results) for name in COUNTS})
+    counts = {name: sum(getattr(one, name) for one in results) for name in COUNTS}
+    failures = tuple(failure for one in results for failure in one.failures)
+    return Result(results[0].what, **counts, failures=failures)
 
 
 def drawn_histories(show: Show, backend: str, part: Profile, total: int) -> Result:
@@ -197,26 +256,28 @@ def drawn_histories(show: Show, backend: str, part: Profile, total: int) -> Resu
     report = run_histories(backend, part, lambda stats: show(what, stats.histories, total))
     if report.mismatches:
         show.say(f"{what}: {report.message}")
-    if report.failure is not None:
-        show.say(kept(report.failure))
-    return counted(what, report.stats, report.mismatches)
+    failures = () if report.failure is None else (report.failure,)
+    for failure in failures:
+        show.say(kept(failure))
+    return replace(counted(what, report.stats, report.mismatches), failures=failures)
 
 
 def stored_histories(show: Show) -> Result:
     """Replay every stored history on Spark, which does all the work of every other one."""
-    what, stats, mismatches, names = "stored histories on spark", Stats(), 0, corpus.names()
+    what, stats, names = "stored histories on spark", Stats(), corpus.names()
+    failures: list[Failure] = []
     with spark_backend(["spark", None]) as open_table:
         for done, name in enumerate(names, 1):
             history = corpus.load(name)
             try:
                 replay_history(history, open_table, CORPUS, stats)
             except Exception as error:  # whatever a table raises is a mismatch
-                mismatches += 1
                 failure = Failure.of(history, "spark", error)
+                failures.append(failure)
                 show.say(f"{what}: {name}: {failure.message}")
                 show.say(kept(failure))
             show(what, done, len(names))
-    return counted(what, stats, mismatches)
+    return replace(counted(what, stats, len(failures)), failures=tuple(failures))
 
 
 def typed_tables(show: Show, profile: str) -> Result:
@@ -309,18 +370,14 @@ def real_input(show: Show, what: str) -> Result | None:
     )
 
 
-def mutants_killed(show: Show) -> tuple[int, list[str]]:
-    """Put in each mutant, replay the history that must kill it; return how many died, and what is wrong."""
-    killed, wrong = 0, []
+def mutants_killed(show: Show) -> dict[str, Kill | None]:
+    """Put in each mutant, replay the history that must kill it; return how each ended, None if it survived."""
+    found = {}
     with local_backend() as open_table:
         for done, mutant in enumerate(MUTANTS.values(), 1):
-            kill = replayed(stored_history(mutant), open_table, mutant)
-            if kill is not None and kill.meant:
-                killed += 1
-            else:
-                wrong.append(f"{mutant.id}: {'survived' if kill is None else kill.message}")
+            found[mutant.id] = replayed(stored_history(mutant), open_table, mutant)
             show("mutants", done, len(MUTANTS))
-    return killed, wrong
+    return found
 
 
 def decoders_fuzzed(show: Show) -> list[str]:

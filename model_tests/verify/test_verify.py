@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import io
+import json
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
+from xml.etree import ElementTree
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pktable.cli.progress import Reporter
+from pktable_conform.judge.checks import CheckFailed
+from pktable_conform.judge.history import SHAPES, History, Operation
 from rich.console import Console
 
+from model_tests.histories.failures import Failure
 from model_tests.histories.profiles import PROFILES, SEED
+from model_tests.mutants.registry import Kill
 from model_tests.replay.test_replay import STREAM
 from model_tests.tlc import suite
 from model_tests.verify import suite as verification
+from model_tests.verify.report import drawn
 from model_tests.verify.suite import Result, main, stored_stream, summary
 
 T = TypeVar("T")
@@ -33,6 +41,7 @@ class Here:
 
     def __init__(self, show: Reporter) -> None:
         self.show, self.seconds = show, {"one of them": 3.0}
+        self.clauses = {"one of them": Counter({"DV-6": 5}), "mutants killed": Counter({"DV-6": 100})}
 
     def __enter__(self) -> Here:
         return self
@@ -54,6 +63,7 @@ def found_by(
     monkeypatch: pytest.MonkeyPatch,
     checked: Sequence[suite.Result] = (),
     survived: Sequence[str] = (),
+    report: Path | None = None,
 ) -> int:
     """Run the command with all it does replaced by ``results``, for TLC ``checked``, for mutants ``survived``."""
     monkeypatch.setattr(verification, "Workers", Here)
@@ -63,8 +73,9 @@ def found_by(
     monkeypatch.setattr(verification, "real_input", lambda *_: None)
     monkeypatch.setattr(verification, "SEEDS", {"quick": 2})
     monkeypatch.setattr(verification, "TYPED", {"quick": 2})
-    monkeypatch.setattr(verification, "mutants_killed", lambda _: (2, survived))
-    return main("quick")
+    ends = {**dict.fromkeys(("M01a", "M01b"), Kill("reads_agree", "1", True, 3)), **dict.fromkeys(survived)}
+    monkeypatch.setattr(verification, "mutants_killed", lambda _: ends)
+    return main("quick", report)
 
 
 @pytest.mark.parametrize(("second", "code"), [(GOOD, 0), (BAD, 1), (EMPTY, 1)])
@@ -91,10 +102,54 @@ def test_a_problem_that_tlc_finds_fails(
 def test_a_mutant_that_survives_fails(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert found_by([GOOD, GOOD], monkeypatch, survived=["M01: survived"]) == 1
+    assert found_by([GOOD, GOOD], monkeypatch, survived=["M02"]) == 1
     out = capsys.readouterr().out
     assert "2 of 3 mutants killed" in out
-    assert "FAILED mutant M01: survived" in out
+    assert "FAILED mutant M02: survived" in out
+
+
+HISTORY = History(
+    SHAPES["int"],
+    {"bucket": "1", "deletion-vectors.enabled": "true", "num-levels": "3"},
+    [
+        Operation("write", (("+I", (1, "one")), ("+I", (2, "two")), ("+I", (3, "three")))),
+        Operation("begin compaction", full=True, job="c"),
+        Operation("commit", job="c"),
+        Operation("damage file", number=3),
+        Operation("write", (("-D", (2, None)),)),
+    ],
+)
+
+
+def test_a_run_is_written_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    failure = Failure.of(HISTORY, "spark", CheckFailed("reads_agree", ("RD-1",), "rows <lost>"))
+    checked = [suite.Result("models", 3, 70_000, run=1, machine=2)]
+    failed = replace(BAD, failures=(failure,))
+    assert found_by([GOOD, failed], monkeypatch, checked, ["M02"], tmp_path) == 1
+    assert f"report: {tmp_path / 'report.html'}" in " ".join(capsys.readouterr().out.split())
+    facts = json.loads((tmp_path / "report.json").read_text())
+    assert (facts["passed"], facts["profile"], facts["clauses"]["DV-6"]) == (False, "quick", 5)
+    assert facts["mutants"]["M01a"]["step"] == 3
+    assert facts["mutants"]["M02"] is None
+    assert facts["tlc"][0]["states"] == 70_000
+    assert facts["skipped"] == ["2 models and graphs were not run again: they are on record"]
+    assert facts["problems"] == ["mutant M02: survived", "bad: 6 mismatches"]
+    assert {"commit", "Python", "pyarrow"} <= facts["versions"].keys()
+    assert "seed" in facts["seeds"]["local"]
+    page = (tmp_path / "report.html").read_text("utf-8")
+    assert "rows &lt;lost&gt;" in page
+    assert '<li class="skipped">2 models' in page
+    assert "5 of 5: write -D 2 null" in page
+    assert "f1: position 1 is deleted" in page
+    cases = ElementTree.parse(tmp_path / "junit.xml").getroot()
+    assert {one.get("name") for one in cases if one.find("failure") is not None} == {"M02", "bad"}
+    assert [one.get("classname") for one in cases if one.find("skipped") is not None] == ["skipped"]
+
+
+def test_a_history_that_cannot_be_drawn_is_shown_as_text() -> None:
+    assert "It cannot be drawn" in drawn(Failure("{}", "local", "wrong"))
 
 
 def test_the_summary_adds_up() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from multiprocessing import get_context
@@ -16,6 +17,7 @@ from types import TracebackType
 from typing import Concatenate, Final, NamedTuple, ParamSpec, Protocol, TypeAlias, TypeVar
 
 from pktable.cli.progress import Reporter
+from pktable_conform.judge.checks import DONE, by_clause
 
 MOST_WORKERS: Final = 8
 """Some start a Spark of their own, with a gigabyte of memory."""
@@ -38,22 +40,25 @@ Line: TypeAlias = tuple[int, str, int, int]
 
 
 class Spent(NamedTuple):
-    """The time that a part of the check ``what`` took."""
+    """The time that a part of the check ``what`` took, and how often it checked each clause."""
 
     what: str
     seconds: float
+    clauses: Counter[str]
 
 
 class Workers:
     """Runs checks in other processes, and shows how far they have come; to be used in a ``with``.
 
     The ``with`` ends when every check has. The future of a check raises the error of the check. ``seconds``: the time
-    that all parts of each check took, by the name of the check and the texts among its arguments.
+    that all parts of each check took, by the name of the check and the texts among its arguments. ``clauses``: how
+    often these parts checked each clause.
     """
 
     def __init__(self, show: Reporter) -> None:
         context = get_context("spawn")  # Spark and Arrow have threads, which a fork would not take along
         self.seconds: dict[str, float] = {}
+        self.clauses: dict[str, Counter[str]] = {}
         self._lines: Queue[Line | Spent | str] = context.Queue()
         self._pool = ProcessPoolExecutor(
             min(os.cpu_count() or 1, MOST_WORKERS), context, initializer=_begin, initargs=(self._lines,)
@@ -95,6 +100,7 @@ class Workers:
                 continue
             if isinstance(line, Spent):
                 self.seconds[line.what] = self.seconds.get(line.what, 0.0) + line.seconds
+                self.clauses.setdefault(line.what, Counter()).update(line.clauses)
                 continue
             part, what, done, total = line
             parts = self._done.setdefault(what, {})
@@ -124,9 +130,9 @@ def _begin(lines: Queue[Line | Spent | str]) -> None:
 
 
 def _run(part: int, check: Callable[..., T], arguments: tuple[object, ...], named: Mapping[str, object]) -> T:
-    started = time.monotonic()
+    started, before = time.monotonic(), DONE.copy()
     try:
         return check(_Relay(part), *arguments, **named)
     finally:
         words = [check.__name__.replace("_", " "), *(one for one in arguments if isinstance(one, str))]
-        _lines.put(Spent(" ".join(words), time.monotonic() - started))
+        _lines.put(Spent(" ".join(words), time.monotonic() - started, by_clause((DONE - before).items())))

@@ -52,7 +52,8 @@ def note(message: str) -> None:
 class Reporter:
     """Shows how far work has come, on standard error; to be used in a ``with``.
 
-    On a terminal it shows a bar per kind of work. Elsewhere it prints a line every 30 seconds and one at the end.
+    On a terminal it shows a bar per kind of work, with the time that has passed and the time that is left. Elsewhere it
+    prints a line every 30 seconds and one at the end.
     """
 
     def __init__(self) -> None:
@@ -112,12 +113,21 @@ def _console() -> Console:
 
 
 def _bars(console: Console) -> Progress:
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
         console=console,
     )

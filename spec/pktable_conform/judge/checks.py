@@ -15,12 +15,25 @@ An AssertionError that the implementation raises is no CheckFailed, and passes t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from functools import wraps
-from typing import NoReturn, ParamSpec, TypeVar
+from typing import Final, NoReturn, ParamSpec, TypeVar
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
+
+
+DONE: Final[Counter[tuple[str, tuple[str, ...]]]] = Counter()
+"""How often each check has begun in this process, by its name and clauses."""
+
+
+def by_clause(done: Iterable[tuple[tuple[str, tuple[str, ...]], int]]) -> Counter[str]:
+    """Return how often each clause was checked by checks that were done so often."""
+    found: Counter[str] = Counter()
+    for (_, clauses), count in done:
+        found.update(dict.fromkeys(clauses, count))
+    return found
 
 
 class CheckFailed(AssertionError):  # noqa: N818 -- a finding, not an error of the program
@@ -57,9 +70,11 @@ def check(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
     Its clauses are those that `covers` has given it.
     """
     clauses: tuple[str, ...] = function.__dict__["clauses"]
+    key = function.__name__, clauses
 
     @wraps(function)
     def checking(*arguments: Arguments.args, **named: Arguments.kwargs) -> Result:
+        DONE[key] += 1
         try:
             return function(*arguments, **named)
         except _NotAsItMustBe as found:
