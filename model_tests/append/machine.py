@@ -292,7 +292,7 @@ class AppendRun:
             fail(f"snapshot {snapshot.id}: the next row id is {snapshot.next_row_id}")
 
     @check
-    @covers("APP-13", "APP-15", "APP-16", "APP-21", "DV-4", "DV-11")
+    @covers("APP-13", "APP-15", "APP-16", "APP-21", "APP-34", "DV-4", "DV-11")
     def step_is_the_oracles(self, table: Table, snapshot: int, kind: str) -> None:
         """A new snapshot is a step of the mechanism from the one before it."""
         content = _content_of(table, snapshot)

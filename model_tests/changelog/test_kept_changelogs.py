@@ -157,7 +157,7 @@ def test_a_rollback_to_an_expired_tag_keeps_the_changelogs(tmp_path: Path) -> No
     nothing_is_wrong(table)
 
 
-@covers("CHG-23", "CMT-35", "CMT-42")
+@covers("CHG-38", "CMT-35", "CMT-42")
 def test_a_copy_of_a_snapshot_that_was_rolled_back_instead_is_not_read(tmp_path: Path) -> None:
     """Paimon dies after its copies, before it removes snapshots. They are rolled back, and others get their ids."""
     table = with_history(tmp_path / "t", "lookup", **{MOST: "20"})

@@ -94,7 +94,39 @@ def test_a_union_of_bitmaps_without_runs_is_written_with_runs(tmp_path: Path) ->
     assert value_of(table).hex() == RUN
 
 
-@covers("MRG-27")
+def retract(table: Table, value: Any) -> None:
+    kind = table.schema.arrow_schema.field("a").type
+    row = {"k": pa.array([1], pa.int32()), "a": pa.array([value], kind), "op": ["-U"]}
+    table.write_changes(pa.table(row), row_kind="op")
+
+
+@covers("MRG-27", "MRG-32")
+@pytest.mark.parametrize(
+    ("options", "kept", "left"),
+    [
+        ({}, [{"p": 1, "q": 1}, {"p": 1, "q": 2}, {"p": 1, "q": 1}, {"p": 2, "q": 1}], [(1, 2), (2, 1)]),
+        ({"nested_key": "p"}, [{"p": 1, "q": 1}, {"p": 2, "q": 1}], [(2, 1)]),
+    ],
+)
+def test_a_retraction_takes_all_equal_rows_out(
+    tmp_path: Path, options: dict[str, str], kept: list[dict[str, int]], left: list[tuple[int, int]]
+) -> None:
+    table = table_of(tmp_path, "ARRAY<ROW<p INT, q INT>>", "nested_update", **options)
+    upsert(table, [{"p": 1, "q": 1}, {"p": 1, "q": 2}], [{"p": 1, "q": 1}, {"p": 2, "q": 1}])
+    assert value_of(table) == kept
+    retract(table, [{"p": 1, "q": 1}])
+    assert [(row["p"], row["q"]) for row in value_of(table)] == left
+
+
+@covers("MRG-33")
+def test_a_retraction_takes_the_oldest_equal_element_out(tmp_path: Path) -> None:
+    table = table_of(tmp_path, "ARRAY<INT>", "collect")
+    upsert(table, [1, 2], [3, 1])
+    retract(table, [1])
+    assert value_of(table) == [2, 3, 1]
+
+
+@covers("MRG-34")
 def test_a_limit_adds_no_rows_to_a_longer_array_and_cuts_none(tmp_path: Path) -> None:
     table = table_of(tmp_path, "ARRAY<ROW<p INT>>", "nested_update", count_limit="2")
     three = [{"p": 1}, {"p": 2}, {"p": 3}]
@@ -131,7 +163,7 @@ def test_a_union_that_its_column_cannot_hold_is_refused(tmp_path: Path) -> None:
         upsert(table, bytes.fromhex(FEW), bytes.fromhex(NEGATIVE))
 
 
-@covers("MRG-27", "MRG-11")
+@covers("MRG-11", "MRG-35")
 @pytest.mark.parametrize(
     ("kind", "function", "options", "message"),
     [

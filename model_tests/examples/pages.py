@@ -43,6 +43,9 @@ WITHOUT: Final[Mapping[str, str]] = {
     "META-30": "a data file without key columns: the fixture `thin-files`",
     "META-54": "more than a hundred fences",
     "META-55": "an optional field, counted as CMP-30 says",
+    **dict.fromkeys(
+        ("MRG-32", "MRG-33", "MRG-34", "MRG-35"), "functions of arrays: `engines/test_arrays_and_bitmaps.py`"
+    ),
     "META-57": "the greatest number of 64 bits",
     "MRG-7": "the order of keys: the fixtures `keys-of-…`",
     "CMP-16": "memory",

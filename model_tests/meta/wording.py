@@ -121,6 +121,9 @@ FORMED: Final = (
     "CONTRIBUTING.md",
     "docs",
     "reference",
+    "spec/clauses",
+    "spec/README.md",
+    "spec/tla/README.md",
     *(f"spec/pktable_spec/{name}.py" for name in SPECIFICATION),
 )
 """Folders and files whose sentences are short and simple enough. Add one when it is so; take none away."""

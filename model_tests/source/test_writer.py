@@ -121,7 +121,7 @@ def test_columns_that_do_not_fit_are_refused_before_a_task_runs(table: Table) ->
     assert table.snapshots() == []
 
 
-@covers("CMT-12", "CMT-56")
+@covers("CMT-12", "CMT-66")
 def test_a_task_that_fails_leaves_nothing(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(staged_rows, "FEW_BYTES", 0)
 
@@ -139,7 +139,7 @@ def test_a_task_that_fails_leaves_nothing(table: Table, monkeypatch: pytest.Monk
     assert table.snapshots() == []
 
 
-@covers("CMT-56")
+@covers("CMT-66")
 def test_a_task_that_ran_twice_counts_once(table: Table) -> None:
     events = Table.create(f"{table.path}-events", "id BIGINT, v INT", primary_key=None)
     writer = source(events.path).writer(SCHEMA, False)
@@ -150,7 +150,7 @@ def test_a_task_that_ran_twice_counts_once(table: Table) -> None:
     assert left(events) == []
 
 
-@covers("CMT-48", "CMT-56")
+@covers("CMT-48", "CMT-56", "CMT-67")
 def test_rows_of_a_write_that_was_killed_are_orphans(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(staged_rows, "FEW_BYTES", 0)
     write(table.path, SCHEMA, some((1, 1)))
@@ -168,7 +168,7 @@ def test_rows_of_a_write_that_was_killed_are_orphans(table: Table, monkeypatch: 
     assert table.check().findings == []
 
 
-@covers("CMT-56")
+@covers("CMT-68")
 def test_a_commit_that_fails_leaves_no_staged_rows(table: Table) -> None:
     writer = source(table.path).writer(SCHEMA, False)
     messages = staged(writer, [some((1, 1)).set_column(1, "id", pa.array([None], pa.int64()))])

@@ -117,6 +117,7 @@ def files_of(table: Table) -> list[str]:
     return sorted(str(file) for file in Path(table.path).parent.rglob("*") if file.is_file())
 
 
+@covers("CMT-65")
 @pytest.mark.parametrize("what", CALLS)
 def test_an_argument_of_a_wrong_kind_is_refused_and_nothing_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str

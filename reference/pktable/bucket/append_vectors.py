@@ -9,7 +9,7 @@ Without buckets, a change rewrites only what it touches:
 
 With buckets, all vectors of the bucket are written into one new file, which may hold none.
 
-Clauses: APP-11, APP-13, APP-14, DV-10, DV-11, DVF-14.
+Clauses: APP-11, APP-13, APP-14, APP-34, DV-10, DV-11, DVF-14.
 """
 
 from __future__ import annotations

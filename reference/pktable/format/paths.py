@@ -112,7 +112,7 @@ class TablePaths:
 
     @property
     def staged(self) -> str:
-        """The directory of rows on their way to a commit, which no snapshot refers to. Clauses: CMT-56."""
+        """The directory of rows on their way to a commit, which no snapshot refers to. Clauses: CMT-67."""
         return f"{self.root}/staged"
 
     def staged_rows(self, name: str) -> str:

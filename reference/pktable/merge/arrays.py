@@ -10,7 +10,7 @@
 
 A segment that has one array keeps it as it is, nulls and equal rows included, as the fold of one record must.
 
-Clauses: MRG-8, MRG-9, MRG-10, MRG-27.
+Clauses: MRG-8, MRG-9, MRG-10, MRG-27, MRG-32 to MRG-34.
 """
 
 from __future__ import annotations

@@ -36,5 +36,5 @@ class StreamWriter(RowWriter, DataSourceStreamArrowWriter):
         self._commit(messages, CommitId.given(CommitId(user or f"spark-{query}", batchId)))
 
     def abort(self, messages: Sequence[Message | None], batchId: int) -> None:  # noqa: N803
-        """Remove what the tasks of a batch have staged. Clauses: CMT-12, CMT-56."""
+        """Remove what the tasks of a batch have staged. Clauses: CMT-12, CMT-68."""
         self._remove(messages)

@@ -92,7 +92,7 @@ class RowWriter:
             table.put(rows, commit_id=commit_id)
 
     def _remove(self, messages: Sequence[Message | None]) -> None:
-        """Remove the staged rows, also those of tasks that failed. Clauses: CMT-56."""
+        """Remove the staged rows, also those of tasks that failed. Clauses: CMT-68."""
         store, paths = find_branch(self._options.path)
         tokens = {self._token, *(message.token for message in messages if message is not None)}
         remove_staged(tokens, store, paths)
@@ -109,11 +109,11 @@ class BatchWriter(RowWriter, DataSourceArrowWriter):
         self._commit_id = None if user is None or number is None else CommitId.given(CommitId(user, number))
 
     def commit(self, messages: Sequence[Message]) -> None:
-        """Commit the rows of all tasks as one write. Clauses: CMT-53, CMT-56."""
+        """Commit the rows of all tasks as one write. Clauses: CMT-53, CMT-56, CMT-66."""
         self._commit(messages, self._commit_id)
 
     def abort(self, messages: Sequence[Message | None]) -> None:
-        """Remove what tasks have staged. Clauses: CMT-12, CMT-56."""
+        """Remove what tasks have staged. Clauses: CMT-12, CMT-68."""
         self._remove(messages)
 
 
