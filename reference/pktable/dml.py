@@ -25,7 +25,7 @@ from pktable.catalog.state import TableState
 from pktable.format.binary_row import decode_row
 from pktable.format.types import array_of
 from pktable.ingest.changes import ChangeKind
-from pktable.ingest.sources import accept_rows
+from pktable.ingest.sources import accept_parts, accept_rows
 from pktable.merge_builder import MergeBuilder
 from pktable.predicate import Predicate, parse
 from pktable.run.of_frames import raised_for
@@ -180,7 +180,7 @@ class Statements:
             return self._overwrite_rows(rows, str(where), predicate, commit_id)
         holds = self._partitions(predicate)
         change = ChangeKind(RowKind.INSERT, whole=True)  # a column that is left out would lose values
-        rows = accept_rows(rows, context.schema, change)
+        rows = accept_parts(rows, context.schema, change, context.options.write_buffer_bytes)
         return self._written(lambda state: (rows, change), commit_id, holds, isolated=False)
 
     def rescale(self, where: str | None, commit_id: CommitId) -> int | None:

@@ -21,7 +21,7 @@ from pktable.format.metadata.schema import TableSchema
 from pktable.format.type_text import quoted
 from pktable.format.types import Field, arrow_field
 from pktable.ingest.changes import ChangeKind
-from pktable.ingest.sources import accept_rows, is_spark_frame, untyped_rows
+from pktable.ingest.sources import accept_parts, is_spark_frame, untyped_rows
 from pktable.merge_builder import MergeBuilder
 from pktable.run.runner import Runner
 from pktable.staged_write import StagedWrite
@@ -225,7 +225,8 @@ class TableWrites(ABC):
         only = context.options.leaves_compaction if write_only is None else write_only
         if not isinstance(change, ChangeKind):
             raise InvalidRequestError(f"change: expected a ChangeKind, found {change!r}")
-        rows = accept_rows(rows, self.catalog.context.schema, change)
+        context = self.catalog.context
+        rows = accept_parts(rows, context.schema, change, context.options.write_buffer_bytes)
         # The compaction of a write reads the latest snapshot, which may expire; then the write is staged again.
         return self.catalog.committer.retry_on_latest_state(
             lambda state: StagedWrite.of(self.stager, state, lambda _: (rows, change), write_only=only)

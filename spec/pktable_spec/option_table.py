@@ -278,7 +278,8 @@ OPTIONS: Final = (
            "The size at which a data file is closed and the next begun; by default twice that in an append table.",
            "target_file_bytes", SIZE_BYTES),
     Option("write-buffer-size", IMPLEMENTED, "256 mb",
-           "How much a Spark task collects before it sorts and writes it.", "write_buffer_bytes", SIZE_BYTES),
+           "How much memory the rows of a write may take in one process; more are sorted in parts that lie on local "
+           "disk.", "write_buffer_bytes", SIZE_BYTES),
     Option("file.block-size", IMPLEMENTED, "128 mb",
            "The size of a Parquet row group before compression.", "row_group_bytes", SIZE_BYTES),
     Option("parquet.block.row.count.limit", IMPLEMENTED, None,

@@ -137,9 +137,7 @@ class Room:
     ``stored``: how many keys each bucket of a partition has before the write.
     """
 
-    def __init__(
-        self, context: TableContext, groups: int, stored: Callable[[bytes], dict[int, int]]
-    ) -> None:
+    def __init__(self, context: TableContext, groups: int, stored: Callable[[bytes], dict[int, int]]) -> None:
         self._options, self._groups, self._stored = context.options, groups, stored
         self._counts: dict[bytes, dict[int, int]] = {}
 

@@ -76,7 +76,12 @@ def merge(
                 for table in rows(wanted, vector, batch_rows=min(share, 1 << 17)):
                     yield reader.path, table
 
-    for parts in aligned(context, [RunBuffer(live(run), share, run.level) for run in oldest_first]):
+    yield from windows_of(context, [RunBuffer(live(run), share, run.level) for run in oldest_first])
+
+
+def windows_of(context: TableContext, buffers: Sequence[RunBuffer]) -> Iterator[Window]:
+    """Yield the windows of runs, oldest first, in key order. Raises CorruptFileError as `aligned`."""
+    for parts in aligned(context, buffers):
         cuts = [len(keys) for _, _, keys in parts]
         levels = np.repeat(np.array([buffer.level for buffer, _, _ in parts], dtype=np.int32), cuts)
         records = concatenated([rows for _, rows, _ in parts])
@@ -84,7 +89,7 @@ def merge(
         single = sum(cut > 0 for cut in cuts) == 1
         if not single:  # rows are taken from it by number, which is slow from several chunks
             records = records.combine_chunks()
-        yield grouped(records, together, levels, single=single, user_order=order)
+        yield grouped(records, together, levels, single=single, user_order=context.user_order)
 
 
 def rows_to_hold(runs: Sequence[Sequence[DataFileMeta]], window_bytes: int) -> int:

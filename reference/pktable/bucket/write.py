@@ -11,7 +11,7 @@ Clauses: CHG-4, TBL-6, LSM-1, LSM-5, MRG-1, MRG-8.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -25,6 +25,7 @@ from pktable.bucket.changelog import write_input
 from pktable.bucket.partitions import grouped_rows, partitions_of
 from pktable.bucket.reader import DataReader
 from pktable.bucket.run_writer import FROM_WRITE, RunWriter
+from pktable.bucket.windows import FEWEST_ROWS, RunBuffer, windows_of
 from pktable.context import TableContext
 from pktable.format.metadata.manifest import DataFileMeta, IndexManifestEntry
 from pktable.lsm.bucket import BucketId, BucketPath
@@ -35,6 +36,8 @@ from pktable.store.new_files import NewFiles
 GREATEST_SEQUENCE = (1 << 63) - 1
 
 CACHED_ROWS_BYTES = 1 << 20
+MERGED_ROWS = 1 << 20
+"""In the buffers of all runs that become one run of level 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +79,7 @@ def split_by_bucket(
         )
 
 
-def merged_by_bucket(appends: Sequence[BucketAppend]) -> list[BucketAppend]:
+def merged_by_bucket(appends: Iterable[BucketAppend]) -> list[BucketAppend]:
     """Return one append per bucket, its files oldest first."""
     grouped: dict[BucketId, list[BucketAppend]] = {}
     for append in appends:
@@ -87,7 +90,8 @@ def merged_by_bucket(appends: Sequence[BucketAppend]) -> list[BucketAppend]:
         files = tuple(file for append in ordered for file in append.files)
         changelog = tuple(file for append in ordered for file in append.changelog)
         hashes = next((append.hashes for append in ordered if append.hashes is not None), None)
-        result.append(BucketAppend(same[0].place, files, ordered[0].first_sequence, changelog, hashes))
+        rows = next((append.rows for append in ordered if append.files == files), None)
+        result.append(BucketAppend(same[0].place, files, ordered[0].first_sequence, changelog, hashes, rows))
     return result
 
 
@@ -103,8 +107,27 @@ def write_rows(
 ) -> BucketAppend:
     """Write ``rows`` (n rows of the table's columns, ``kinds`` their row kinds) as one level-0 run, or more (`apart`).
 
-    Row i has sequence number ``first_sequence + i``. Raises CorruptFileError if a live file has claimed the greatest,
-    InvalidRequestError for a retraction that the merge engine cannot merge. Clauses: TBL-6, LSM-1, LSM-5, MRG-8.
+    Row i has sequence number ``first_sequence + i``. Raises as `runs_of_rows`. Clauses: TBL-6, LSM-1, LSM-5, MRG-8.
+    """
+    tables, changelog = runs_of_rows(context, place, rows, kinds, first_sequence, new, now_millis=now_millis)
+    written = _written(context, place, tables, first_sequence, new, now_millis)
+    return replace(written, changelog=changelog)
+
+
+def runs_of_rows(
+    context: TableContext,
+    place: BucketPath,
+    rows: pa.Table,
+    kinds: npt.NDArray[np.int8],
+    first_sequence: int,
+    new: NewFiles,
+    *,
+    now_millis: int,
+) -> tuple[list[pa.Table], tuple[DataFileMeta, ...]]:
+    """Return the records of ``rows`` as sorted runs, oldest first, and the changelog files written of them.
+
+    Arguments as of `write_rows`. Raises CorruptFileError if a live file has claimed the greatest sequence number,
+    InvalidRequestError for a retraction that the merge engine cannot merge. Clauses: TBL-6, LSM-5, MRG-8.
     """
     if first_sequence + rows.num_rows > GREATEST_SEQUENCE:
         raise CorruptFileError(
@@ -126,13 +149,42 @@ def write_rows(
     window = grouped(records, encoded, levels, single=False, user_order=context.user_order)
     counting = window.without(engine.ignored(records))
     if not len(counting.starts):  # all rows are ignored: they are kept, and merged as if they were not there
-        return _written(context, place, [taken(records, window.newest)], first_sequence, new, now_millis)
+        return [taken(records, window.newest)], ()
     runs = [counting] if engine.folds_retractions else apart(counting)
     tables = [engine.fold(run).rows() for run in runs]
     # Rows that wait for a bucket are no rows of the table yet, so the changelog has them when they get one.
     changelog = () if place.bucket < 0 else write_input(context, place, counting, new, now_millis=now_millis)
-    written = _written(context, place, tables, first_sequence, new, now_millis)
-    return replace(written, changelog=changelog)
+    return tables, changelog
+
+
+def write_merged(
+    context: TableContext,
+    place: BucketPath,
+    runs: Sequence[Iterable[pa.Table]],
+    first_sequence: int,
+    new: NewFiles,
+    *,
+    now_millis: int,
+) -> BucketAppend:
+    """Write sorted runs, oldest first, as one level-0 run, in memory that does not depend on their size.
+
+    ``runs``: each in tables of a few megabytes, as `runs_of_rows` makes them of rows that follow each other, with an
+    engine that folds retractions. Clauses: LSM-5, MRG-5.
+    """
+    engine, share = context.merge_engine, max(FEWEST_ROWS, MERGED_ROWS // len(runs))
+    buffers = [RunBuffer(((place.directory, table) for table in run), share, level=0) for run in runs]
+    writer = RunWriter(context, place, new, level=0, source=FROM_WRITE, now_millis=now_millis)
+    try:
+        for window in windows_of(context, buffers):
+            counting = window.without(engine.ignored(window.records))
+            writer.write(engine.fold(counting).rows())
+        if not writer.rows:  # all are ignored, see `runs_of_rows`
+            for table in runs[-1]:
+                writer.write(table)
+        return BucketAppend(place, tuple(writer.close()), first_sequence)
+    except BaseException:
+        writer.abort()
+        raise
 
 
 def apart(window: Window) -> list[Window]:

@@ -10,7 +10,7 @@ A form is recognised by what it can do, so that neither pandas nor polars, DuckD
 
 Types are checked later, by `pktable.ingest.changes`; only Python values are converted here, because Arrow guesses
 their type. A form that can be read only once is read here, before the first attempt to commit, so that every attempt
-sees all rows.
+sees all rows: `accept_rows` holds them, `accept_parts` puts them on disk if they are many.
 
 Clauses: TBL-4, TBL-8, TBL-13, TBL-24.
 """
@@ -18,6 +18,7 @@ Clauses: TBL-4, TBL-8, TBL-13, TBL-24.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, count, islice
 from typing import Any, Final
 
 import numpy as np
@@ -28,12 +29,15 @@ from pktable.format.metadata.schema import TableSchema
 from pktable.format.types import INTEGER_BITS, Field
 from pktable.ingest.changes import ChangeKind
 from pktable.ingest.names import expect_columns, optional_columns
+from pktable.ingest.parts import spooled
 from pktable.ingest.values import column_of_values, shown
 
 ACCEPTED: Final = (
     "a pyarrow.Table, a DataFrame of pandas, polars or Spark, a DuckDB relation, a list or an iterator of dicts or of "
     "record batches, a dict of lists, or any object with __arrow_c_stream__"
 )
+PART_ROWS: Final = 1 << 17
+"""Python rows that become a table together."""
 SCALARS: Final = (str, bytes, bytearray, memoryview, Mapping, set, frozenset)
 """Types with a length that are no column."""
 
@@ -63,6 +67,60 @@ def accept_rows(rows: Any, schema: TableSchema, change: ChangeKind) -> Any:
     if isinstance(rows, Mapping):
         return _from_dict(rows, columns)
     return _from_arrow(rows)
+
+
+def accept_parts(rows: Any, schema: TableSchema, change: ChangeKind, most_bytes: int) -> Any:
+    """Return ``rows`` as `accept_rows`, but on disk if they come in parts that take more than ``most_bytes``."""
+    if isinstance(rows, Iterator) and not hasattr(rows, "__arrow_c_stream__"):
+        parts = _parts_of(rows, schema, change)
+    elif _is_lazy(rows):
+        parts = _tables_of(rows)
+    else:
+        return accept_rows(rows, schema, change)
+    return spooled(parts, most_bytes)
+
+
+def _parts_of(rows: Iterator[Any], schema: TableSchema, change: ChangeKind) -> Iterator[pa.Table]:
+    """Yield the rows of an iterator of dicts or of record batches, some at a time, at least one table."""
+    first = list(islice(rows, 1))
+    rows = chain(first, rows)
+    if first and isinstance(first[0], pa.RecordBatch):
+        yield from (_of_batches([batch]) for batch in rows)
+        return
+    columns = _Columns(schema, change)
+    for start in count(0, PART_ROWS):
+        some = list(islice(rows, PART_ROWS))
+        if some or not start:
+            yield _from_dicts(some, columns, start)
+        if len(some) < PART_ROWS:
+            return
+
+
+def _is_lazy(rows: Any) -> bool:
+    """Return whether ``rows`` speak Arrow, and need not be in memory as a whole."""
+    package = type(rows).__module__.partition(".")[0]
+    if package == "pyarrow":
+        return not isinstance(rows, (pa.Table, pa.RecordBatch)) and (
+            hasattr(rows, "to_batches") or hasattr(rows, "__arrow_c_stream__")
+        )
+    frames = ("pandas", "polars", "pyspark")
+    return not any(_is_frame_of(one, rows) for one in frames) and hasattr(rows, "__arrow_c_stream__")
+
+
+def _tables_of(rows: Any) -> Iterator[pa.Table]:
+    """Yield the rows of a dataset, a scanner, a reader or another stream of Arrow, at least one table."""
+    try:
+        if hasattr(rows, "to_batches"):
+            batches = rows.to_batches()
+            names = rows.projected_schema if hasattr(rows, "projected_schema") else rows.schema
+        else:
+            batches = pa.RecordBatchReader.from_stream(rows)
+            names = batches.schema
+        yield names.empty_table()
+        for batch in batches:
+            yield pa.Table.from_batches([batch])
+    except (pa.ArrowException, TypeError) as error:
+        raise InvalidRequestError(f"rows: Arrow cannot read this {type(rows).__name__}: {error}") from None
 
 
 def untyped_rows(rows: Any, schema: TableSchema) -> pa.Table:
@@ -131,11 +189,11 @@ class _Columns:
         """Raise InvalidRequestError unless ``names`` are those of these columns."""
         expect_columns(names, self.names, self.schema, at=at, optional=self.optional)
 
-    def of_python(self, name: str, values: list[Any]) -> pa.Array | pa.ChunkedArray:
-        """Return Python values as the column ``name``. Raises InvalidRequestError."""
+    def of_python(self, name: str, values: list[Any], start: int = 0) -> pa.Array | pa.ChunkedArray:
+        """Return Python values, of rows from ``start`` on, as the column ``name``. Raises InvalidRequestError."""
         field = self.fields[name]
         if field is not None:
-            return column_of_values(values, field)
+            return column_of_values(values, field, start)
         try:
             return pa.array(values)
         except (pa.ArrowException, OverflowError, UnicodeEncodeError):
@@ -167,8 +225,12 @@ def _gathered(rows: Any) -> Any:
         rows = list(rows)
     if not isinstance(rows, (list, tuple)) or not any(isinstance(row, pa.RecordBatch) for row in rows):
         return rows
+    return _of_batches(rows)
+
+
+def _of_batches(batches: Sequence[Any]) -> pa.Table:
     try:
-        return pa.Table.from_batches(rows)
+        return pa.Table.from_batches(batches)
     except (pa.ArrowException, TypeError) as error:
         problem = " ".join(str(error).split())
         raise InvalidRequestError(f"rows: expected record batches of the same columns: {problem}") from None
@@ -214,10 +276,13 @@ def _of_pandas(columns: _Columns, name: str, series: Any) -> pa.Array | pa.Chunk
     return pa.array(np.where(missing, 0, numbers).astype(np.int64), mask=missing)
 
 
-def _from_dicts(rows: Sequence[Any], columns: _Columns) -> pa.Table:
-    """Return one row per dict. A dict has all columns: a missing one is null only if it is optional."""
+def _from_dicts(rows: Sequence[Any], columns: _Columns, start: int = 0) -> pa.Table:
+    """Return one row per dict. A dict has all columns: a missing one is null only if it is optional.
+
+    ``start``: the number of the first row in messages.
+    """
     names = set(columns.names)
-    for number, row in enumerate(rows):
+    for number, row in enumerate(rows, start):
         if not isinstance(row, Mapping):
             raise InvalidRequestError(
                 f"row {number}: expected a dict of the columns {', '.join(columns.names)}, found {shown(row)}"
@@ -225,7 +290,7 @@ def _from_dicts(rows: Sequence[Any], columns: _Columns) -> pa.Table:
         if row.keys() != names:
             columns.expect(list(row), at=f"row {number}")
     return pa.table(
-        {name: columns.of_python(name, [row.get(name) for row in rows]) for name in columns.names}
+        {name: columns.of_python(name, [row.get(name) for row in rows], start) for name in columns.names}
     )
 
 

@@ -65,21 +65,21 @@ class UnfitError(ValueError):
         super().__init__(f"expected {t}, found {shown(value)}" + (f"; {remedy}" if remedy else ""))
 
 
-def column_of_values(values: Sequence[Any], field: Field) -> pa.Array | pa.ChunkedArray:
-    """Return ``values`` in the Arrow type of ``field``, row for row; None is null.
+def column_of_values(values: Sequence[Any], field: Field, start: int = 0) -> pa.Array | pa.ChunkedArray:
+    """Return ``values``, of rows from ``start`` on, in the Arrow type of ``field``, row for row; None is null.
 
     Raises InvalidRequestError naming the column, the row and the value. Clauses: TBL-8, TBL-11.
     """
     wanted = to_arrow(field.type)
     exact = values
     if not set(map(type, values)) <= {*_exact_types(field.type), NoneType}:
-        exact = [_exact_at(row, value, field) for row, value in enumerate(values)]
+        exact = [_exact_at(row, value, field) for row, value in enumerate(values, start)]
     try:
         return pa.array(exact, wanted)
     except UNCONVERTIBLE as error:
         for row, value in enumerate(exact):
             if not _is_convertible(value, wanted):
-                raise _unfit(row, values[row], field) from None
+                raise _unfit(start + row, values[row], field) from None
         raise InvalidRequestError(f"column {field.name}: expected {field.type}: {error}") from None
 
 

@@ -8,7 +8,8 @@ Clauses: APP-1 to APP-7.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -77,6 +78,10 @@ class AppendTables:
         groups = pick_files(state, counts, context.options, target, full=full)
         return [Pick(0, files) for files in groups]
 
+    def joins(self, context: TableContext) -> bool:
+        """Return True: files follow each other."""
+        return True
+
     def write(
         self,
         context: TableContext,
@@ -92,17 +97,53 @@ class AppendTables:
 
         ``rows`` with `ROW_ID` are updated ones that keep their ids. Clauses: APP-5, APP-6, APP-32.
         """
+        runs, _ = self.runs_of_rows(context, place, rows, kinds, first_sequence, new, now_millis=now_millis)
+        return self.join(context, place, [runs], first_sequence, new, now_millis=now_millis)
+
+    def runs_of_rows(
+        self,
+        context: TableContext,
+        place: BucketPath,
+        rows: pa.Table,
+        kinds: npt.NDArray[np.int8],
+        first_sequence: int,
+        new: NewFiles,
+        *,
+        now_millis: int,
+    ) -> tuple[list[pa.Table], tuple[DataFileMeta, ...]]:
+        """Return ``rows`` in their order. Raises as `write`."""
         if (kinds & 1).any():  # -U and -D are the odd row kinds
             raise InvalidRequestError("rows of an append table can only be added; use delete(where=…)")
-        tracked = ROW_ID in rows.column_names
-        if tracked:
-            if rows.column(ROW_ID).null_count:
-                expected = "a first id or a column of ids in each file"
-                raise CorruptFileError("row ids", at=place.directory, expected=expected, found="none")
-            # Null is the number of the file, which it gets when the snapshot is known.
-            rows = rows.append_column(SEQUENCE_NUMBER, pa.nulls(rows.num_rows, pa.int64()))
+        if ROW_ID not in rows.column_names:
+            return [rows], ()
+        if rows.column(ROW_ID).null_count:
+            expected = "a first id or a column of ids in each file"
+            raise CorruptFileError("row ids", at=place.directory, expected=expected, found="none")
+        # Null is the number of the file, which it gets when the snapshot is known.
+        return [rows.append_column(SEQUENCE_NUMBER, pa.nulls(rows.num_rows, pa.int64()))], ()
+
+    def join(
+        self,
+        context: TableContext,
+        place: BucketPath,
+        runs: Sequence[Iterable[pa.Table]],
+        first_sequence: int,
+        new: NewFiles,
+        *,
+        now_millis: int,
+    ) -> BucketAppend:
+        """Write ``runs`` one after the other. Clauses: APP-5, APP-6."""
+        tables = chain.from_iterable(runs)
+        first = next(tables, None)
+        assert first is not None, "a run has rows"
         files = write_files(
-            context, place, [rows], new, source=FROM_WRITE, now_millis=now_millis, tracked=tracked
+            context,
+            place,
+            chain([first], tables),
+            new,
+            source=FROM_WRITE,
+            now_millis=now_millis,
+            tracked=ROW_ID in first.column_names,
         )
         return BucketAppend(place, numbered(context, files, first_sequence), first_sequence)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, Protocol
 
 import numpy as np
@@ -74,6 +74,40 @@ class TableKind(Protocol):
         """Write ``rows`` (n rows of the table's columns, ``kinds`` their n row kinds) as new level-0 files.
 
         Row i has sequence number ``first_sequence + i``. Nothing becomes visible.
+        """
+        ...
+
+    def joins(self, context: TableContext) -> bool:
+        """Return whether `join` makes one run of several that `runs_of_rows` has made."""
+        ...
+
+    def runs_of_rows(
+        self,
+        context: TableContext,
+        place: BucketPath,
+        rows: pa.Table,
+        kinds: npt.NDArray[np.int8],
+        first_sequence: int,
+        new: NewFiles,
+        *,
+        now_millis: int,
+    ) -> tuple[list[pa.Table], tuple[DataFileMeta, ...]]:
+        """Return what `write` writes of ``rows`` as runs, oldest first, and the changelog files written of them."""
+        ...
+
+    def join(
+        self,
+        context: TableContext,
+        place: BucketPath,
+        runs: Sequence[Iterable[pa.Table]],
+        first_sequence: int,
+        new: NewFiles,
+        *,
+        now_millis: int,
+    ) -> BucketAppend:
+        """Write runs, oldest first, that `runs_of_rows` has made of rows that follow each other, as one of level 0.
+
+        ``first_sequence``: of the first row. Memory does not depend on the size of the runs.
         """
         ...
 

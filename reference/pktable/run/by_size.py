@@ -38,6 +38,7 @@ from pktable.check.bucket import BucketReport, BucketTask
 from pktable.check.findings import Progress
 from pktable.context import TableContext
 from pktable.ingest.changes import ChangeKind
+from pktable.ingest.parts import Spooled
 from pktable.lsm.bucket import BucketChange, BucketId, FileChange
 from pktable.run.runner import (
     ChangeQuery,
@@ -218,8 +219,11 @@ class RunnerBySize:
         size = query.needed_bytes(context.schema)
         return self._asked(query) or _eager_choice(query.row_count, size, most_bytes)
 
-    def _held(self, context: TableContext, rows: Any, what: str) -> pa.Table | None:
+    def _held(self, context: TableContext, rows: Any, what: str) -> pa.Table | Spooled | None:
         """Return ``rows`` if this process has room for them, in order; None if the cluster is to take them."""
+        if isinstance(rows, Spooled):
+            choice = self._asked() or Choice(True, "rows on the disk of this process")
+            return rows if self._runner(what, choice) is self.here else None
         if isinstance(rows, pa.Table):
             size = rows.nbytes
             choice = self._asked() or _within(size <= HELD_BYTES, f"{size:,} bytes of Arrow", HELD_BYTES)

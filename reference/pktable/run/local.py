@@ -12,7 +12,6 @@ import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
@@ -34,17 +33,18 @@ from pktable.bucket.read import (
     positions_by_file,
     read_bucket,
 )
-from pktable.bucket.write import BucketAppend, split_by_bucket
+from pktable.bucket.write import BucketAppend, merged_by_bucket
 from pktable.check.bucket import BucketReport, BucketTask
 from pktable.check.findings import Progress
 from pktable.check.walk import check_here
 from pktable.context import TableContext
 from pktable.format.arrow_nulls import declared
 from pktable.format.vectors.deletion_vector import DeletionVector, VectorBuilder
-from pktable.ingest.changes import ChangeKind, as_changes, expect_arrow
-from pktable.kinds import kind_of
+from pktable.ingest.changes import ChangeKind, expect_arrow
+from pktable.ingest.parts import Spooled, in_parts
 from pktable.lsm.bucket import BucketChange, BucketId, FileChange
 from pktable.predicate import Predicate
+from pktable.run.collect import SHARE, Collector, with_kinds
 from pktable.run.runner import (
     ChangeQuery,
     CompactionTask,
@@ -60,7 +60,6 @@ from pktable.statements.plan import KIND, Statement
 from pktable.store.guard import GuardedStore
 from pktable.store.new_files import NewFiles, remove_quietly
 
-KIND_COLUMN = "__pktable_kind"
 FIRST_ID = "__pktable_first_row_id"
 ONE_THREAD_BYTES = 4 << 20  # of data files, with which one thread is done before others have started
 SMALL_FILE_BYTES = 64 << 10
@@ -84,7 +83,7 @@ class LocalRunner:
     def write(
         self,
         context: TableContext,
-        rows: pa.Table,
+        rows: pa.Table | Spooled,
         change: ChangeKind,
         assigner: BucketAssigner,
         next_sequence: Mapping[tuple[bytes, int], int],
@@ -93,26 +92,12 @@ class LocalRunner:
     ) -> list[BucketAppend]:
         """Write ``rows``, in order, as level-0 runs. Every file made is recorded in ``new``.
 
-        Raises InvalidRequestError if ``rows`` do not fit the table, before any file is made. Clauses: TBL-8.
+        Raises InvalidRequestError if ``rows`` do not fit the table. Clauses: TBL-8.
         """
-        conformed, kinds = as_changes(rows, context.schema, change)
-        table = conformed.append_column(KIND_COLUMN, pa.array(kinds))
-        appends = []
-        kind = kind_of(context.schema, context.root)
-        for partition, bucket, part in split_by_bucket(context, table, assigner) if table.num_rows else ():
-            place = context.place(partition, bucket)
-            append = kind.write(
-                context,
-                place,
-                part.drop_columns([KIND_COLUMN]),
-                part.column(KIND_COLUMN).to_numpy(),
-                next_sequence.get(place.id, 0),
-                new,
-                now_millis=now_millis,
-            )
-            appends.append(append)
-        hashes = {(one.partition, one.bucket): one for one in assigner.hash_files(new)}
-        return [replace(append, hashes=hashes.get(append.place.id)) for append in appends]
+        most_bytes = context.options.write_buffer_bytes // SHARE
+        checked = (with_kinds(part, context.schema, change) for part in in_parts(rows, most_bytes))
+        collector = Collector(context, assigner, next_sequence, new, now_millis)
+        return merged_by_bucket(collector.written(checked))
 
     def compact(self, context: TableContext, tasks: Sequence[CompactionTask]) -> list[BucketChange]:
         """Carry out ``tasks``; nothing becomes visible. On failure the files made are removed. Clauses: CMT-12."""

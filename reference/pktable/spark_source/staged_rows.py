@@ -77,16 +77,14 @@ def _write(batches: Iterable[pa.RecordBatch], schema: pa.Schema, store: FileIO, 
         raise
 
 
-def staged_rows(messages: Iterable[Message], store: FileIO, paths: TablePaths) -> list[pa.Table]:
-    """Return the rows of all messages, in the order of the DataFrame's partitions."""
-    tables = []
+def staged_rows(messages: Iterable[Message], store: FileIO, paths: TablePaths) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of all messages, in the order of the DataFrame's partitions."""
     for message in sorted(messages, key=lambda message: message.partition):
         if message.data is not None:
-            tables.append(pa.ipc.open_stream(message.data).read_all())
+            yield from pa.ipc.open_stream(message.data)
         elif message.name is not None:
             with store.open(paths.staged_rows(message.name)) as file:
-                tables.append(pa.ipc.open_stream(file).read_all())
-    return tables
+                yield from pa.ipc.open_stream(file)
 
 
 def remove_staged(tokens: Iterable[str], store: FileIO, paths: TablePaths) -> None:

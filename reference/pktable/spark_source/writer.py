@@ -2,7 +2,7 @@
 
 So a write of the data source is a write of `Table.upsert`, `append`, `write_changes` or `overwrite`, with the same
 checks, order and commit. Nothing is visible before that, and nothing of a task that failed is part of it. The process
-that commits holds all rows in memory; `Table.upsert` with a session does not.
+that commits writes all rows, with the memory that the write buffer of the table allows.
 
 The stream writer differs in who commits: the query, by the number of the batch.
 
@@ -74,12 +74,16 @@ class RowWriter:
         table = self._options.open_table()
         context = table.catalog.context
         try:
-            tables = staged_rows(messages, context.store, context.paths)
-            rows = pa.concat_tables(tables or [arrow_schema(self._schema).empty_table()])
             zone = next((message.zone for message in messages if message.zone), None)
-            # Names as the DataFrame has them, whatever Spark does to them on their way.
-            rows = with_times_of(rows.rename_columns(self._schema.names), table.schema.fields, zone)
-            self._written(table, rows, commit_id)
+
+            def named(rows: pa.Table) -> pa.Table:
+                # Names as the DataFrame has them, whatever Spark does to them on their way.
+                return with_times_of(rows.rename_columns(self._schema.names), table.schema.fields, zone)
+
+            schema = named(arrow_schema(self._schema).empty_table()).schema
+            staged = staged_rows(messages, context.store, context.paths)
+            batches = (one for batch in staged for one in named(pa.Table.from_batches([batch])).to_batches())
+            self._written(table, pa.RecordBatchReader.from_batches(schema, batches), commit_id)
         finally:
             self._remove(messages)
 

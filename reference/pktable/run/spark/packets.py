@@ -10,18 +10,17 @@ Clauses: TBL-6, LSM-5.
 from __future__ import annotations
 
 import pickle
-import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+
+from pktable.store.scratch import Scratch
 
 SCHEMA: Final = "task int, number bigint, packet binary"
 PACKET_BYTES: Final = 1 << 20
@@ -111,15 +110,15 @@ def _batch(tasks: Sequence[int], first: int, offsets: Sequence[int], values: pa.
 class Gathered:
     """Packets, whose rows it gives in the order of their numbers.
 
-    ``most_bytes``: of packets that are in memory at a time; further ones go to a file of the worker's temporary
-    directory. Use it as a context manager: it removes the file.
+    ``most_bytes``: of packets that are in memory at a time; further ones go to local disk. Use it as a context manager:
+    it gives the disk back.
     """
 
     def __init__(self, most_bytes: int) -> None:
         self._most = most_bytes
         self._held: dict[tuple[int, int], pa.Buffer] = {}
         self._held_bytes = 0
-        self._folder: Path | None = None
+        self._scratch = Scratch()
         self._stored: dict[tuple[int, int], tuple[int, int]] = {}
 
     def __enter__(self) -> Gathered:
@@ -127,8 +126,7 @@ class Gathered:
 
     def __exit__(self, *error: object) -> None:
         self._held.clear()
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+        self._scratch.close()
 
     def _add(self, batch: pa.RecordBatch) -> None:
         places = zip(batch.column("task").to_pylist(), batch.column("number").to_pylist(), strict=True)
@@ -142,19 +140,10 @@ class Gathered:
             self._store()
 
     def _store(self) -> None:
-        if self._folder is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="pktable-write-"))
-        with self._file.open("ab") as sink:
-            for place, packet in self._held.items():
-                self._stored[place] = sink.tell(), packet.size
-                sink.write(packet)
+        for place, packet in self._held.items():
+            self._stored[place] = self._scratch.write(packet)
         self._held.clear()
         self._held_bytes = 0
-
-    @property
-    def _file(self) -> Path:
-        assert self._folder is not None
-        return self._folder / "packets"
 
     def in_order(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         """Yield the rows of all packets of ``batches``, in tables of about ``most_bytes``.
@@ -171,11 +160,5 @@ class Gathered:
             yield from in_tables(map(self._rows, same), self._most)
 
     def _rows(self, place: tuple[int, int]) -> pa.Table:
-        if self._stored:
-            start, size = self._stored[place]
-            with pa.memory_map(str(self._file)) as source:
-                source.seek(start)
-                packet = source.read_buffer(size)
-        else:
-            packet = self._held.pop(place)
-        return pa.ipc.open_stream(packet).read_all()
+        stored = self._stored.get(place)
+        return pa.ipc.open_stream(self._scratch.read(*stored) if stored else self._held.pop(place)).read_all()

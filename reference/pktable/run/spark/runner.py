@@ -32,6 +32,7 @@ from pktable.check.findings import Progress
 from pktable.context import TableContext
 from pktable.format.type_text import quoted
 from pktable.ingest.changes import ChangeKind, as_changes
+from pktable.ingest.parts import Spooled
 from pktable.lsm.bucket import BucketChange, BucketId, FileChange
 from pktable.predicate import Predicate
 from pktable.predicate.arrow_eval import may_fail
@@ -100,6 +101,7 @@ class SparkRunner:
             # A problem that the schema alone shows is reported before the job starts.
             as_changes(_arrow(frame.limit(0)), context.schema, change)
         else:
+            rows = rows.whole() if isinstance(rows, Spooled) else rows
             # Bring it to the table's types first: Spark takes fewer of Arrow's types than a table does.
             rows, kinds = as_changes(rows, context.schema, change)
             rows = for_spark(rows).append_column(KIND_GIVEN, pa.array(kinds))

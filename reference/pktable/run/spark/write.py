@@ -28,14 +28,21 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
 from pktable.bucket.assign import BucketAssigner
-from pktable.bucket.write import BucketAppend, split_by_bucket
 from pktable.context import TableContext
 from pktable.format.bucket_hash import hash_rows
-from pktable.ingest.changes import ChangeKind, as_changes
-from pktable.kinds import kind_of
+from pktable.ingest.changes import ChangeKind
 from pktable.lsm.bucket import BucketId
+from pktable.run.collect import Collector, with_kinds
 from pktable.run.spark import packets
-from pktable.run.spark.packets import PACKET_BYTES, SMALL_PACKET_BYTES, Division, Gathered, in_tables, packed
+from pktable.run.spark.packets import (
+    DIVIDED_BYTES,
+    PACKET_BYTES,
+    SMALL_PACKET_BYTES,
+    Division,
+    Gathered,
+    in_tables,
+    packed,
+)
 from pktable.run.spark.wire import BLOBS, Batches, collected, result_batch
 from pktable.run.spark.workers import map_batches
 from pktable.store.new_files import NewFiles
@@ -43,7 +50,6 @@ from pktable.store.new_files import NewFiles
 KIND_GIVEN = "__pktable_row_kind"
 """The column of row kinds in a frame that was made of checked rows."""
 
-KIND: Final = "__pktable_kind"
 BATCH_BYTES: Final = "spark.sql.execution.arrow.maxBytesPerBatch"
 """Spark has this setting from 4.1 on."""
 TASKS_PER_PARTITION: Final = 4
@@ -67,11 +73,10 @@ def write_frame(
     def checked(batches: Batches) -> Iterator[pa.Table]:
         for batch in batches:
             rows = pa.Table.from_batches([batch]).rename_columns(given)
-            rows, kinds = as_changes(rows, context.schema, change)
-            yield rows.append_column(KIND, pa.array(kinds))
+            yield with_kinds(rows, context.schema, change)
 
     def write_own(batches: Batches) -> Batches:
-        return write(in_tables(checked(batches), most_bytes))
+        return write(in_tables(checked(batches), DIVIDED_BYTES))
 
     def pack(batches: Batches) -> Batches:
         try:
@@ -121,28 +126,17 @@ def _written(
     now_millis: int,
     tables: Iterable[pa.Table],
 ) -> Batches:
-    """Write each of ``tables``, in order, as runs; yield for each run (BucketAppend, paths made), or an error of ours.
+    """Write ``tables``, in order; yield (BucketAppend, paths made) as `Collector` does, or an error of ours.
 
-    Then the same for each bucket that gets a hash index file. Clauses: BKT-3, LSM-5.
+    Clauses: BKT-3, LSM-5.
     """
     new = NewFiles(token=str(uuid.uuid4()))
-    numbers = dict(next_sequence)
-    kind = kind_of(context.schema, context.root)
+    collector = Collector(context, assigner, next_sequence, new, now_millis)
+    made = 0
     try:
-        for table in tables:
-            for partition, bucket, part in split_by_bucket(context, table, assigner):
-                place = context.place(partition, bucket)
-                first = numbers.get((partition, bucket), 0)
-                numbers[partition, bucket] = first + part.num_rows
-                kinds = part.column(KIND).to_numpy().astype(np.int8)
-                made = len(new.paths)
-                part = part.drop_columns([KIND])
-                append = kind.write(context, place, part, kinds, first, new, now_millis=now_millis)
-                yield result_batch((replace(append, rows=None), new.paths[made:]))
-        for index in assigner.hash_files(new):
-            place = context.place(index.partition, index.bucket)
-            append = BucketAppend(place, (), numbers[place.id], hashes=index)
-            yield result_batch((append, [context.index_path(index)]))
+        for append in collector.written(tables):
+            yield result_batch((replace(append, rows=None), new.paths[made:]))
+            made = len(new.paths)
     except PkTableError as error:
         new.remove(context.store)
         yield result_batch(error)
