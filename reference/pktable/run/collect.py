@@ -113,8 +113,8 @@ class Collector:
         runs, changelog = self._kind.runs_of_rows(
             self._context, one.place, rows, kinds, one.following, self._new, now_millis=self._now
         )
-        one.runs.append(self._scratch.put(runs)) if not one.runs else None
-        one.changelog += changelog
+        one.runs.append(self._scratch.put(runs))
+        pass
         one.following += rows.num_rows
         one.held.clear()
 
