@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -87,6 +88,18 @@ def test_a_small_buffer_changes_no_row(
         assert sorted(map(str, found[0])) == sorted(map(str, found[1]))
 
 
+@covers("SAFE-9", "MRG-8")
+def test_rows_that_are_ignored_are_kept_as_from_a_large_buffer(tmp_path: Path) -> None:
+    rows = arrow([(k % 7, 0, k, None, "") for k in range(40)], [3] * 40)
+    found = []
+    for buffer in ("256 mb", "64 b"):
+        table = table_of(tmp_path / buffer, {"ignore-delete": "true", "write-only": "true"}, buffer)
+        table.write_changes(rows, row_kind="kind")
+        live = [file for files in table.catalog.state().files.values() for file in files]
+        found.append(sorted((file.row_count, file.max_sequence_number, file.min_key) for file in live))
+    assert found[0] == found[1]
+
+
 def forms(rows: pa.Table) -> Iterator[tuple[str, Callable[[], Any]]]:
     batches = rows.to_batches(max_chunksize=7)
     yield "reader", lambda: pa.RecordBatchReader.from_batches(rows.schema, batches)
@@ -157,7 +170,7 @@ def test_batches_of_other_columns_are_refused(tmp_path: Path) -> None:
 def test_rows_on_disk_can_be_read_again_and_leave_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scratch.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     tables = [pa.table({"k": range(start, start + 10)}) for start in range(0, 100, 10)]
     found = spooled(iter(tables), most_bytes=200)
     assert isinstance(found, Spooled)

@@ -172,15 +172,18 @@ def write_merged(
     engine that folds retractions. Clauses: LSM-5, MRG-5.
     """
     engine, share = context.merge_engine, max(FEWEST_ROWS, MERGED_ROWS // len(runs))
-    buffers = [RunBuffer(((place.directory, table) for table in run), share, level=0) for run in runs]
+
+    def windows() -> Iterator[Window]:
+        tables = [((place.directory, table) for table in run) for run in runs]
+        return windows_of(context, [RunBuffer(one, share, level=0) for one in tables])
+
     writer = RunWriter(context, place, new, level=0, source=FROM_WRITE, now_millis=now_millis)
     try:
-        for window in windows_of(context, buffers):
-            counting = window.without(engine.ignored(window.records))
-            writer.write(engine.fold(counting).rows())
+        for window in windows():
+            writer.write(engine.fold(window.without(engine.ignored(window.records))).rows())
         if not writer.rows:  # all are ignored, see `runs_of_rows`
-            for table in runs[-1]:
-                writer.write(table)
+            for window in windows():
+                writer.write(taken(window.records, window.newest))
         return BucketAppend(place, tuple(writer.close()), first_sequence)
     except BaseException:
         writer.abort()

@@ -114,7 +114,7 @@ class Collector:
             self._context, one.place, rows, kinds, one.following, self._new, now_millis=self._now
         )
         one.runs.append(self._scratch.put(runs))
-        pass
+        one.changelog += changelog
         one.following += rows.num_rows
         one.held.clear()
 
