@@ -27,9 +27,8 @@ from model_tests.interop.directions import DIRECTIONS, Bench, Result
 from model_tests.interop.environments import JVM, OLDER_PYPAIMON, PYPAIMON
 from model_tests.interop.histories import KEYS, PARTITIONS, History, Universe, histories
 
-SECONDS: Final = 60
-"""Within which the fault of pypaimon 2.0.0 must be found."""
 HISTORIES: Final = 60
+"""Within which a fault must be found. A busy machine takes any time for them."""
 OURS_ALONE, _, _, WITH_JVM = DIRECTIONS[:4]
 APPEND_TABLES: Final = next(direction for direction in DIRECTIONS if direction.append)
 SMALL: Final = Universe(
@@ -57,7 +56,7 @@ def _wrong_with(result: Result, *, faulty: bool) -> str | None:
     lines = result.failure[0].splitlines()
     if not all(f"{OLDER_PYPAIMON}, where " in line and "rows missing" in line for line in lines):
         return f"found another fault than rows lost or gained under a condition: {result.failure[0]}"
-    return f"took {result.seconds:.0f} s, expected at most {SECONDS}" if result.seconds > SECONDS else None
+    return None
 
 
 def _sum_of_all(values: pa.Array[Any], segments: Segments, column: Column) -> pa.Array[Any]:

@@ -100,7 +100,7 @@ class KeptChangelogs:
 
     def of_expired(self) -> list[Snapshot]:
         """Return the copies of snapshots that have expired, oldest first. Clauses: CHG-23."""
-        found = self._left(self._snapshots.fences.newest())
+        found = self._left()
         ids = [id for id in self.ids() if id not in found]
         earliest = self._earliest() if ids else 0
         found |= {id: copy for id in ids if id < earliest and (copy := self.read(id)) is not None}
@@ -109,7 +109,7 @@ class KeptChangelogs:
 
     def of_one(self, id: int) -> Snapshot | None:
         """Return the copy of an expired snapshot, None if there is none. Clauses: CHG-18, CHG-23."""
-        left = self._left(self._snapshots.fences.newest(), [id])
+        left = self._left(ids=[id])
         if left:
             return left[id]
         copy = self.read(id)
@@ -126,14 +126,14 @@ class KeptChangelogs:
     def _closed(self) -> int:
         return self._snapshots.fences.newest().changelogs
 
-    def _left(self, fence: Fence, ids: Sequence[int] | None = None) -> dict[int, Snapshot]:
-        """Return by id the copies of snapshots that have expired by ``fence`` and whose files are there.
+    def _left(self, fence: Fence | None = None, ids: Sequence[int] | None = None) -> dict[int, Snapshot]:
+        """Return by id the copies of snapshots that have expired and whose files are there.
 
-        ``ids``: some of them.
+        ``fence``: the newest one, if it has been read. ``ids``: some of them.
         """
         if not keeps_changelogs(self._context.options):
             return {}
-        left = self._snapshots.left_expired(fence, ids)
+        left = self._snapshots.left_expired(fence or self._snapshots.fences.newest(), ids)
         return {one.id: replace(one, index_manifest=None) for one in left}  # the DV index files go
 
     def put(self, fence: Fence) -> None:
