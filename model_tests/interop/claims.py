@@ -8,6 +8,7 @@ reason. `test_interop` expects every clause that names Paimon in one of both.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -329,6 +330,23 @@ def _looks_at_consumers_in_a_rollback(peer: Peer, folder: Path) -> bool:
     return not played.accepts("roll back", snapshot=1)
 
 
+def _expires_as_options_say(peer: Peer, folder: Path) -> bool:
+    played = Played(peer, folder, **{"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "2"})
+    for value in "abcde":
+        played.write(("1", value))
+    return len(played.table.snapshots()) == 2
+
+
+def _leaves_old_consumers(peer: Peer, folder: Path) -> bool:
+    played = Played(peer, folder, **{"consumer.expiration-time": "1 h"}).write(("1", "a"))
+    consumer = played.path / "consumer" / "consumer-reader"
+    consumer.parent.mkdir()
+    consumer.write_text('{"nextSnapshot": 1}')
+    os.utime(consumer, (0, 0))
+    played.write(("1", "b"))
+    return consumer.exists()
+
+
 def _refuses_branches_with_a_slash(peer: Peer, folder: Path) -> bool:
     played = _with_tag(peer, folder)
     return not played.accepts("branch", name="a/b", tag="x") or "a/b" in played.ask("branches")
@@ -435,7 +453,23 @@ CLAIMS: Final = (
         refuses(("1", "a", "1"), columns={**COLUMNS, "g": "INT"}, **_GROUP),
     ),
     Claim("MRG-26", "any name of ignore-delete counts", SAME, SAME, _counts_every_name_of_ignore_delete),
-    Claim("MRG-27", "count-limit leaves the first array whole", DIFFERS, SAME, _leaves_a_first_array_whole),
+    Claim("MRG-34", "count-limit leaves the first array whole", DIFFERS, SAME, _leaves_a_first_array_whole),
+    Claim(
+        "MRG-35",
+        "count-limit is refused with a nested key",
+        DIFFERS,
+        DIFFERS,
+        refuses(
+            ("1", '[["1"]]'),
+            columns={"k": "INT", "v": "ARRAY<ROW<a INT>>"},
+            **{
+                "merge-engine": "aggregation",
+                "fields.v.aggregate-function": "nested_update",
+                "fields.v.nested-key": "a",
+                "fields.v.count-limit": "2",
+            },
+        ),
+    ),
     Claim(
         "MRG-28",
         "there is no function count",
@@ -531,6 +565,8 @@ CLAIMS: Final = (
         "CHG-12", "changes over an overwrite are refused", DIFFERS, DIFFERS, _refuses_changes_of_an_overwrite
     ),
     Claim("CMT-34", "an expiry keeps what branches need", DIFFERS, DIFFERS, _keeps_what_branches_need),
+    Claim("CMT-63", "a commit expires what options ask for", SAME, SAME, _expires_as_options_say),
+    Claim("CMT-64", "the file of a consumer that is old stays", DIFFERS, DIFFERS, _leaves_old_consumers),
     Claim("CMT-60", "a rollback looks at consumers", DIFFERS, DIFFERS, _looks_at_consumers_in_a_rollback),
     Claim(
         "BRN-3",
