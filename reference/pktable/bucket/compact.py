@@ -130,7 +130,6 @@ class _Compaction:
         self._drop_dangling()
         older = [file for file in state.files if file.level > steps.output_level]
         self._older = older if looks_up(context) else []
-        self._deleted = 0
         self._engine, self._order = context.merge_engine, context.user_order
         self._changelog = CompactionChangelog.of(context, state.place, new, steps.output_level, now_millis)
         self._keys = frozenset({*context.key_columns, *context.schema.primary_keys})
@@ -177,7 +176,6 @@ class _Compaction:
             added=tuple(added),
             base_index=self._state.index,
             index=index,
-            deleted_count=self._deleted,
             changelog=self._changelog.files if self._changelog else (),
             created=tuple(self._new.paths),
         )
@@ -292,7 +290,7 @@ class _Compaction:
             if columns is not None and self._needs_rows:
                 window = self._joined(window, found, needed[found.keys])
             if self._has_vectors:
-                self._deleted += self._vectors.delete(found.file.file_name, found.positions)
+                self._vectors.delete(found.file.file_name, found.positions)
         return window.without_deeper() if self._shadows else window, left_out
 
     def _is_only_row(self, found: Located) -> Flags:
@@ -321,7 +319,7 @@ class _Compaction:
         late = late_keys(self._context, newest, found, compared)
         for one in found:
             positions = one.positions[~late[one.keys]]
-            self._deleted += self._vectors.delete(one.file.file_name, positions)
+            self._vectors.delete(one.file.file_name, positions)
         return late
 
     def _joined(

@@ -58,9 +58,8 @@ class BucketChange:
     """The effect of a compaction on a bucket: files removed and added, and its new DV index file.
 
     ``base_index`` is the DV index file that the compaction was planned on. ``index`` is the one it wants: the
-    same if no vector changed, None if no vector is left. ``deleted_count``: how many positions this compaction
-    added to vectors. ``created``: paths of the files it made; they are removed if it is not committed.
-    ``changelog``: its changelog files.
+    same if no vector changed, None if no vector is left. ``created``: paths of the files it made; they are removed if
+    it is not committed. ``changelog``: its changelog files.
     """
 
     place: BucketPath
@@ -68,7 +67,6 @@ class BucketChange:
     added: tuple[DataFileMeta, ...]
     base_index: IndexManifestEntry | None
     index: IndexManifestEntry | None
-    deleted_count: int = 0
     created: tuple[str, ...] = ()
     changelog: tuple[DataFileMeta, ...] = ()
 

@@ -123,19 +123,17 @@ class VectorMaintainer:
         self._bits = bits
         self.modified = False
 
-    def delete(self, file: str, positions: npt.NDArray[np.int64]) -> int:
-        """Delete ``positions`` (ascending, unique) of ``file``; return how many were not deleted before.
+    def delete(self, file: str, positions: npt.NDArray[np.int64]) -> None:
+        """Delete ``positions`` (ascending, unique) of ``file``.
 
         A vector keeps its kind: 32- and 64-bit vectors may lie side by side (DVF-12). Clauses: DV-1, DV-9, DV-11.
         """
         if not len(positions):
-            return 0
+            return
         if file not in self._growing:
             before = self._vectors.get(file, DeletionVector({}, self._bits))
             self._growing[file] = VectorBuilder(before)
-        deleted = self._growing[file].mark(positions)
-        self.modified = self.modified or deleted > 0
-        return deleted
+        self.modified = self._growing[file].mark(positions) > 0 or self.modified
 
     def forget(self, file: str) -> None:
         """Drop the vector of a file that was rewritten. Clauses: DV-10."""
