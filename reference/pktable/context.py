@@ -320,6 +320,10 @@ class TableContext:
             found.maps.append(cast(MutableMapping[str, DeletionVector], vectors))  # it is only read
         return found
 
+    def remember_vectors(self, entry: IndexManifestEntry, vectors: Mapping[str, DeletionVector]) -> None:
+        """Take ``vectors`` for what a DV index file holds that was just written with them."""
+        self._vectors.put(self.index_path(entry), vectors)
+
     def deleted_counts(self, state: BucketState) -> dict[str, int]:
         """Return how many positions of each live data file its vector deletes, without the files that have none.
 

@@ -23,8 +23,9 @@ def write_index(
 ) -> IndexManifestEntry:
     """Write a DV index file with ``vectors``, by data file, and return its entry. Clauses: DV-16, DVF-1."""
     data, ranges = encode_index(vectors)
-    entry = write_index_file(context, place, data, DELETION_VECTORS, len(ranges), new)
-    return replace(entry, ranges=ranges)
+    entry = replace(write_index_file(context, place, data, DELETION_VECTORS, len(ranges), new), ranges=ranges)
+    context.remember_vectors(entry, vectors)
+    return entry
 
 
 def write_index_file(
