@@ -12,7 +12,8 @@ release = version = __version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 source_suffix = {".md": "markdown"}
-myst_enable_extensions = ["deflist"]
+myst_enable_extensions = ["deflist", "strikethrough"]
+suppress_warnings = ["myst.strikethrough"]  # it is shown in HTML, which is what is built
 myst_heading_anchors = 4
 highlight_language = "text"
 default_role = "literal"
