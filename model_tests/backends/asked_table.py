@@ -114,11 +114,10 @@ class AskedTable(StoredTable):
         import pyarrow as pa
 
         types = {"INT": pa.int32(), "STRING": pa.string()}
-        columns = zip(*(row for _, row in changes), strict=True)
         return pa.table(
             [
-                pa.array(column, types[kind])
-                for column, (_, kind) in zip(columns, self._shape.columns, strict=True)
+                pa.array([row[at] for _, row in changes], types[kind])
+                for at, (_, kind) in enumerate(self._shape.columns)
             ],
             names=list(self._shape.names),
         )

@@ -139,8 +139,9 @@ class PaimonTable(AskedTable):
 
     @property
     def _deletes_by_key(self) -> bool:
+        """Whether rows are deleted by keys alone; where keys move, such a deletion has no partition (BKT-24)."""
         context = self.table.catalog.context
-        return context.merge_engine.deletes and context.user_order is None
+        return context.merge_engine.deletes and context.user_order is None and not context.moves_keys
 
     def compact(self, *, full: bool = False) -> None:
         with self._windows():

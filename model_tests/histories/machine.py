@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
-from pktable_conform.judge.history import BULK, MORE_BULK, History, Operation
+from pktable_conform.judge.history import BULK, MORE_BULK, SHAPES, History, Operation
 from pktable_conform.judge.read_expectations import Stats
 from pktable_spec.covers import covers
 from pktable_spec.interface import OpenTable
@@ -86,6 +86,9 @@ class TableMachine(RuleBasedStateMachine):
             table = replace(table, options={**table.options, **engine})
         if not (self._profile.engines or self._profile.orders):
             table = replace(table, options=strategies.plain(table.options))
+            if table.shape.moves_keys:
+                table = replace(table, shape=SHAPES["partitioned"])
+        table = strategies.fitted(table)
         table = replace(table, options={**table.options, **self._options})
         self.session = Session(self._open_table, table, self._profile, self._stats)
         keys = strategies.KEYS[table.shape.name]

@@ -14,7 +14,8 @@ from pktable_conform.judge.checks import check, fail
 from pktable_conform.judge.expectations import Expectations, kinds_of
 from pktable_conform.judge.layout import FileKey, Layout
 from pktable_spec.covers import covers
-from pktable_spec.interface import Change, ExecutesStatements, RacesStatements, Row
+from pktable_spec.errors import InvalidRequestError
+from pktable_spec.interface import Change, Comparison, ExecutesStatements, RacesStatements, Row
 from pktable_spec.vocabulary import APPEND, OVERWRITE, RowKind
 
 from model_tests.histories.statements import effect, execute, replacement
@@ -77,6 +78,9 @@ class StatementExpectations(Expectations):
         """Overwrite or truncate the table, and check that it made the snapshots of an overwrite."""
         assert isinstance(self.table, ExecutesStatements)
         rows, where = replacement(self.shape, do, changes)
+        if where is not None and self._would_move(rows, where):
+            self.move_is_refused(self.table, rows, where)
+            return
         if do == "truncate":
             self.table.truncate()
         else:
@@ -91,6 +95,23 @@ class StatementExpectations(Expectations):
             self.overwritten([Change(RowKind.INSERT, row) for row in rows], gone, replaces)
         else:
             self.nothing_was_committed()
+
+    def _would_move(self, rows: Sequence[Row], where: Comparison) -> bool:
+        """Whether a key of ``rows`` has its place in a partition that stays."""
+        at = self.shape.names.index(where.column)
+        stays = {self.key_of(row) for row in self.latest.fresh if not where.holds(row[at])}
+        return self.shape.moves_keys and not stays.isdisjoint(map(self.key_of, rows))
+
+    @check
+    @covers("BKT-28")
+    def move_is_refused(self, table: ExecutesStatements, rows: Sequence[Row], where: Comparison) -> None:
+        """An overwrite takes no key out of a partition that it does not replace."""
+        try:
+            table.overwrite(rows, where)
+        except InvalidRequestError:
+            self.nothing_was_committed()
+        else:
+            fail(f"an overwrite moved keys of {rows} into {where}")
 
     @check
     @covers("STM-7", "STM-11", "CMT-2", "LSM-5", "CMP-17")

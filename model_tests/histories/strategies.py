@@ -7,6 +7,7 @@ every kind of pick happens within a dozen steps.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from typing import Any, TypeAlias
 
@@ -23,6 +24,7 @@ KEYS: dict[str, tuple[tuple[Any, ...], ...]] = {
     "string": tuple((key,) for key in STRING_KEYS),
     "composite": ((1, "a"), (1, "ab"), (2, "a"), (2, "a long one")),
     "partitioned": (("x", 1), ("x", 2), ("y", 1), ("y", 2)),
+    "moving": ((1, "x"), (1, "y"), (2, "x"), (2, "y")),
 }
 VALUES = ("a", "b", None, BULK)
 
@@ -107,6 +109,20 @@ def tables() -> SearchStrategy[History]:
 def without_order(options: Mapping[str, str]) -> dict[str, str]:
     """Return options without ``sequence.field`` and what belongs to it."""
     return {name: value for name, value in options.items() if not name.startswith(SEQUENCE_FIELD)}
+
+
+def fitted(table: History) -> History:
+    """Return a drawn table that can be made: keys that move need dynamic buckets, and some options do without them.
+
+    All keys of a partition have room in the buckets of their assigners. So one that comes back has the same bucket.
+    """
+    if not table.shape.moves_keys:
+        return table
+    options = {**without_order(table.options), "bucket": "-1"}
+    options.pop("dynamic-bucket.target-row-num", None)
+    if options.get("merge-engine", "deduplicate") == "deduplicate":
+        options.pop("ignore-delete", None)
+    return replace(table, options=options)
 
 
 def plain(options: Mapping[str, str]) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pktable.bucket import dynamic
+from pktable.bucket import dynamic, moving
 from pktable.catalog import changes
 
 from model_tests.mutants.registry import Mutant, instead, patched, reworded
@@ -61,5 +61,38 @@ MUTANTS = (
         reworded(dynamic, ("if bucket % self._groups == assigner}", "}")),
         IN_ANOTHER_BUCKET,
         ("BKT-7",),
+    ),
+    Mutant(
+        "B7",
+        "a key that moves leaves nothing where it was",
+        reworded(
+            moving, ("batch.adds & (before != NOWHERE) & (before != batch.partitions)", "batch.adds & False")
+        ),
+        IN_ANOTHER_BUCKET,
+        ("BKT-22",),
+    ),
+    Mutant(
+        "B8",
+        "a retraction goes to the partition that its row names",
+        reworded(moving, ("batch.adds | (before == NOWHERE)", "np.ones(len(keys), bool)")),
+        IN_ANOTHER_BUCKET,
+        ("BKT-24",),
+    ),
+    Mutant(
+        "B9",
+        "an engine that computes rows lets keys move",
+        reworded(
+            moving,
+            ("self._moves_rows = context.merge_engine.name == Deduplicate.name", "self._moves_rows = True"),
+        ),
+        IN_ANOTHER_BUCKET,
+        ("BKT-23",),
+    ),
+    Mutant(
+        "B10",
+        "a write commits though others have moved keys since it was placed",
+        reworded(changes, ("return self.places.conflicts(appends, state)", "return {}")),
+        IN_ANOTHER_BUCKET,
+        ("BKT-26",),
     ),
 )

@@ -224,6 +224,12 @@ class TableContext:
         return has_index and not self.has_unaware_buckets and self.options.bucket == DYNAMIC_BUCKETS
 
     @property
+    def moves_keys(self) -> bool:
+        """Whether a key has one place in all partitions, and a write moves it to another. Clauses: BKT-21."""
+        inside = set(self.schema.primary_keys).issuperset(self.schema.partition_keys)
+        return bool(self.schema.primary_keys) and not inside and self.options.bucket == DYNAMIC_BUCKETS
+
+    @property
     def postpones_buckets(self) -> bool:
         """Whether written rows wait for a bucket until a compaction gives them one. Clauses: BKT-13."""
         return not self.has_unaware_buckets and self.options.bucket == POSTPONE_BUCKET

@@ -170,7 +170,10 @@ class StagedParts:
 
 @dataclass(slots=True)
 class StagedCompaction(StagedParts):
-    """A compaction of some buckets, of which those that fit are committed without the others."""
+    """A compaction of some buckets, of which those that fit are committed without the others.
+
+    Where keys move between partitions, it is committed whole. Clauses: BKT-27.
+    """
 
     full: bool
     _refused: Collection[BucketId] = ()
@@ -187,11 +190,12 @@ class StagedCompaction(StagedParts):
         context = self.stager.context
         if not self.stager.kind.has_keys:
             return FileChanges(context, self.stager.states, COMPACT, self.changes)
-        return Compaction(self.changes, context.options.bucket, context.order)
+        return Compaction(self.changes, context.options.bucket, context.order, partly=not context.moves_keys)
 
     def refuse(self, refused: Conflicts) -> None:
         """Remove the files of the changes that do not fit, and keep in mind which buckets they are of."""
-        self.changes = [self.changes[number] for number in refused]
+        if not self.stager.context.moves_keys:
+            self.changes = [self.changes[number] for number in refused]
         self._refused = dict.fromkeys(change.place.id for change in self.changes)
         self.discard()
 

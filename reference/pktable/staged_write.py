@@ -2,13 +2,13 @@
 
 A write is committed as an APPEND snapshot, then its compaction as a COMPACT snapshot. Two races are possible. If
 another write took our sequence numbers, our rows are renumbered, and the compaction is planned and carried out again
-(CMT-24, CMT-33). If others gave buckets to new keys (BKT-8), or changed rows that a statement has read (STM-6), the
-rows are computed and written again.
+(CMT-24, CMT-33). If others gave buckets to new keys (BKT-8), moved keys to other partitions (BKT-26), or changed rows
+that a statement has read (STM-6), the rows are computed and written again.
 
 An overwrite leaves nothing older in a bucket. So the compaction of its files fits whatever others commit, and one
 snapshot holds the result (STM-11).
 
-Clauses: BKT-8, CMT-2, CMT-10, CMT-12, CMT-14, CMT-18, CMT-24, CMT-25, CMT-33, CMT-54, CMT-58, CMP-17, CMP-30, STM-6,
+Clauses: BKT-8, BKT-26, CMT-2, CMT-10, CMT-12, CMT-14, CMT-18, CMT-24, CMT-25, CMT-33, CMT-54, CMT-58, CMP-17, CMP-30, STM-6,
 STM-11.
 """
 
@@ -60,7 +60,7 @@ class StagedWrite:
     read: TableState | None = None
     replaces: Replaces | None = None
     appends: list[BucketAppend] = field(default_factory=list)
-    assignment: Assignment = field(default_factory=lambda: Assignment({}, {}))
+    assignment: Assignment = field(default_factory=Assignment)
     new: NewFiles = field(default_factory=NewFiles)
     changes: Sequence[PartChange] = ()
     rules: Sequence[tuple[str, AppendRule]] = field(default_factory=lambda: rules.APPEND_RULES)
@@ -128,6 +128,7 @@ class StagedWrite:
             [append.place.id for append in self.appends],
             full=False,
             cached_rows={a.files[0].file_name: a.rows for a in self.appends if a.rows is not None},
+            alone=self.replaces is not None,
         )
 
     def _settle(self, changes: Iterable[PartChange]) -> None:
@@ -229,12 +230,13 @@ class StagedWrite:
     def plan_again(self, state: TableState) -> None:
         """Give the rows sequence numbers above those of ``state``, and plan the compaction on it.
 
-        If others have changed rows that it read, or given buckets to keys, the rows are computed and written again.
-        Clauses: BKT-8, CMT-24, CMT-33, STM-6.
+        If others have changed rows that it read, given buckets to keys or moved them, the rows are computed and written
+        again. Clauses: BKT-8, BKT-26, CMT-24, CMT-33, STM-6.
         """
         context, kind, next_numbers = self.stager.context, self.stager.kind, next_sequences(state)
-        if self.replaces is None and not self._is_void:
-            self.stager.expect_totals(state, self.appends)
+        if not self._is_void:
+            if self.replaces is None:
+                self.stager.expect_totals(state, self.appends)
             self._is_void = bool(self.assignment.conflicts(self.appends, state))
         if self._is_void:
             self.discard()
@@ -288,6 +290,8 @@ class StagedWrite:
             before = self.base.files.get(bucket_id, ())
             if _entries(*before, *own.get(bucket_id, ())) != _entries(*state.files.get(bucket_id, ())):
                 stale.append(bucket_id)
+        if stale and self.stager.context.moves_keys:  # what is planned on another state is no whole
+            stale = [change.place.id for change in self.changes]
         dropped = [change for change in self.changes if change.place.id in stale]
         self.changes = [change for change in self.changes if change.place.id not in stale]
         remove_created(self.stager.context, dropped)

@@ -27,12 +27,15 @@ from pktable_spec.vocabulary import RowKind
 
 from pktable.bucket.assign import assigner_of
 from pktable.bucket.hash_index import rebuilt
+from pktable.bucket.moving import MovingKeys
 from pktable.bucket.run_writer import FROM_COMPACTION, FROM_WRITE
 from pktable.bucket.write import BucketAppend
 from pktable.catalog.changes import Assignment, Replaces
 from pktable.catalog.commit import Committer
 from pktable.catalog.delta_commits import is_full_compaction_due
+from pktable.catalog.isolation import CLAUSE as STALE
 from pktable.catalog.isolation import Isolation
+from pktable.catalog.read_plan import plan_read
 from pktable.catalog.state import StateLoader, TableState
 from pktable.context import TableContext
 from pktable.format.metadata.manifest import IndexManifestEntry
@@ -99,14 +102,24 @@ class Stager:
             made = {one: rebuilt(self.context, self.states.bucket(state, one), new) for one in lacking}
             known = {**state.hashes, **made}
         numbers = {} if self.context.has_unaware_buckets else next_sequences(state)
-        assigner = assigner_of(self.context, known)
+        moves = self.context.moves_keys
+        assigner = self._moving(state, change, replaces) if moves else assigner_of(self.context, known)
         appends = self.runner.write(self.context, rows, change, assigner, numbers, new, self.clock())
         if replaces is not None:
             self._expect_replaced(appends, replaces)
         else:
             self.expect_totals(state, appends)
         made |= {append.place.id: append.hashes for append in appends if append.hashes is not None}
-        return appends, Assignment(state.hashes, made)
+        if moves:
+            return appends, Assignment(places=self.isolation(state, clause="BKT-26"))
+        return appends, Assignment(state.hashes if replaces is None else None, made)
+
+    def _moving(self, state: TableState, change: ChangeKind, replaces: Replaces | None) -> MovingKeys:
+        """Return what knows where all keys of ``state`` are, and moves them. Clauses: BKT-21, BKT-28."""
+        live = plan_read(self.context, self.states, state, fresh=True, predicate=None)
+        if replaces is not None:
+            live = [part for part in live if not replaces(part.state.place.partition)]
+        return MovingKeys(self.context, live, may_move=replaces is None, keys_only=change.keys_only)
 
     def changed(self, state: TableState, change: RowChange) -> list[FileChange]:
         """Write the rows that a statement adds to an append table, and drop those that it has found in ``state``.
@@ -160,11 +173,15 @@ class Stager:
         *,
         full: bool,
         cached_rows: Mapping[str, pa.Table] = MappingProxyType({}),
+        alone: bool = False,
     ) -> list[PartChange]:
         """Plan the compaction of some buckets of ``state`` and do its data work; nothing becomes visible.
 
-        ``cached_rows``: the rows of some files by name, which then are not read.
+        ``cached_rows``: the rows of some files by name, which then are not read. ``alone``: whether no other bucket is
+        compacted, though keys may have moved there.
         """
+        if not alone:
+            bucket_ids = dict.fromkeys((*bucket_ids, *self._that_may_share_keys(state)))
         picks = [
             (bucket, chosen, str(uuid.uuid4()), self.clock())
             for bucket, chosen in self._picks(state, bucket_ids, full=full)
@@ -183,6 +200,15 @@ class Stager:
             rows = {name: cached_rows[name] for name in names}
             tasks.append(CompactionTask(bucket, chosen, token, now, rows))
         return [change for change in self.runner.compact(self.context, tasks) if not change.empty]
+
+    def _that_may_share_keys(self, state: TableState) -> list[BucketId]:
+        """Return the buckets that must be compacted together, because a key may have moved between them.
+
+        Clauses: BKT-27.
+        """
+        if not (self.context.moves_keys and self.context.options.one_record_per_key):
+            return []
+        return [one for one, files in state.files.items() if any(file.level == 0 for file in files)]
 
     def planned(self, state: TableState, *, full: bool) -> list[PlannedCompaction]:
         """Return what a compaction of ``state`` would compact, per bucket; nothing is done.
@@ -223,9 +249,12 @@ class Stager:
         """Return whether the write that is planned on ``state`` is to compact the whole table. Clauses: CMP-30."""
         return is_full_compaction_due(self.context, self.committer.snapshots, state.snapshot)
 
-    def isolation(self, read: TableState) -> Isolation:
-        """Return what compares ``read`` with later states."""
-        return Isolation(read, self.committer.snapshots, self.committer.manifests, self.context.order)
+    def isolation(self, read: TableState, *, clause: str = STALE) -> Isolation:
+        """Return what compares ``read`` with later states. ``clause``: which is broken where they differ."""
+        snapshots, manifests = self.committer.snapshots, self.committer.manifests
+        return Isolation(
+            read, snapshots, manifests, self.context.order, across=self.context.moves_keys, clause=clause
+        )
 
     def _expect_replaced(self, appends: Iterable[BucketAppend], replaces: Replaces) -> None:
         """Raise InvalidRequestError unless an overwrite's rows are in partitions that it replaces. Clauses: STM-7."""

@@ -54,6 +54,16 @@ class Shape:
         """The primary key without the partition keys; buckets hash it and are sorted by it."""
         return tuple(name for name in self.primary_key if name not in self.partition_keys)
 
+    @cached_property
+    def moves_keys(self) -> bool:
+        """Whether the primary key lacks a partition key, so that keys move between partitions. Clauses: BKT-21."""
+        return bool(self.primary_key) and not set(self.primary_key).issuperset(self.partition_keys)
+
+    @cached_property
+    def stored_key(self) -> tuple[str, ...]:
+        """The columns that tell stored rows apart: the primary key, with the partition keys that it lacks."""
+        return (*self.primary_key, *(name for name in self.partition_keys if name not in self.primary_key))
+
     def pick(self, row: Row, names: Iterable[str]) -> Row:
         """Return the values of the columns ``names`` of ``row``, in that order."""
         return tuple(row[self.names.index(name)] for name in names)

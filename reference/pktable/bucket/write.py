@@ -22,6 +22,7 @@ from pktable_spec.vocabulary import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
 
 from pktable.bucket.assign import BucketAssigner
 from pktable.bucket.changelog import write_input
+from pktable.bucket.moving import MovingKeys
 from pktable.bucket.partitions import grouped_rows, partitions_of
 from pktable.bucket.reader import DataReader
 from pktable.bucket.run_writer import FROM_WRITE, RunWriter
@@ -64,10 +65,16 @@ def split_by_bucket(
 ) -> Iterator[tuple[bytes, int, pa.Table]]:
     """Yield (partition, bucket, rows) for every bucket that ``rows`` reach, row order kept.
 
-    Clauses: TBL-3, TBL-5, TBL-10, TBL-14.
+    Where keys move between partitions, rows come with `KIND_COLUMN`, and what they become is yielded.
+    Clauses: BKT-22, TBL-3, TBL-5, TBL-10, TBL-14.
     """
-    partitions = partitions_of(context, rows)
-    buckets = assigner.of_rows(rows, partitions)
+    if isinstance(assigner, MovingKeys):
+        rows, partitions, buckets = assigner.placed(rows)
+        if not rows.num_rows:
+            return
+    else:
+        partitions = partitions_of(context, rows)
+        buckets = assigner.of_rows(rows, partitions)
     least = int(buckets.min())
     width = int(buckets.max()) - least + 1
     for number, part in grouped_rows(partitions.numbers.astype(np.int64) * width + buckets - least):

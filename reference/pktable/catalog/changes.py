@@ -97,15 +97,15 @@ class Append:
     rules: Sequence[tuple[str, AppendRule]] = field(default_factory=lambda: rules.APPEND_RULES)
     isolation: Isolation | None = None
     replaces: Replaces | None = None
-    assignment: Assignment = field(default_factory=lambda: Assignment({}, {}))
+    assignment: Assignment = field(default_factory=lambda: Assignment())
 
     def conflicts(self, state: TableState) -> Conflicts:
         found = _objections(
             (append.place.id, first_conflict(self.rules, append, state.files.get(append.place.id, ())))
             for append in self.appends
         )
-        if self.replaces is None:  # an overwrite goes by nothing that was there
-            found |= self.assignment.conflicts(self.appends, state)
+        found |= self.assignment.conflicts(self.appends, state)
+        if self.replaces is None:
             found |= self._of_other_totals(state)
         if self.isolation is None:
             return found
@@ -155,14 +155,24 @@ class Append:
 
 @dataclass(frozen=True)
 class Assignment:
-    """How a write got dynamic buckets. The hash index files ``base`` said which keys had some; ``new`` go with it."""
+    """How a write got dynamic buckets. The hash index files ``base`` said which keys had some; ``new`` go with it.
 
-    base: Mapping[BucketId, IndexManifestEntry]
-    new: Mapping[BucketId, IndexManifestEntry]
+    ``base``: None for an overwrite, which goes by nothing that was there. ``places``: in a table whose keys move, the
+    state in which they were looked up.
+    """
 
-    def conflicts(self, appends: Iterable[BucketAppend], state: TableState) -> dict[BucketId, Conflict]:
-        """Return the buckets whose partition has other hash index files in ``state``. Clauses: BKT-8."""
-        if not (self.base or self.new) or self.base == state.hashes:
+    base: Mapping[BucketId, IndexManifestEntry] | None = None
+    new: Mapping[BucketId, IndexManifestEntry] = field(default_factory=dict)
+    places: Isolation | None = None
+
+    def conflicts(self, appends: Sequence[BucketAppend], state: TableState) -> dict[BucketId, Conflict]:
+        """Return the buckets whose partition has other hash index files in ``state``, or others moved keys.
+
+        Clauses: BKT-8, BKT-26.
+        """
+        if self.places is not None:
+            return self.places.conflicts(appends, state)
+        if self.base is None or not (self.base or self.new) or self.base == state.hashes:
             return {}
         ids = {append.place.id for append in appends} | self.new.keys()
         partitions = {partition for partition, _ in ids}

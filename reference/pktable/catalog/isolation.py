@@ -9,7 +9,9 @@ between the two say which keys were written:
    statement, in the same bucket, the statement is computed again.
 3. After any other commit in one of its buckets, or if one of the snapshots has expired, it is computed again.
 
-Clauses: STM-6.
+Where keys move between partitions, a key of the statement may be written in any bucket (BKT-26).
+
+Clauses: BKT-26, STM-6.
 """
 
 from __future__ import annotations
@@ -38,30 +40,36 @@ CLAUSE: Final = "STM-6"
 
 @dataclass(frozen=True, slots=True)
 class Isolation:
-    """The read of a statement, the rows of ``base``, compared with the state that it is to be committed on."""
+    """The read of a statement, the rows of ``base``, compared with the state that it is to be committed on.
+
+    ``across``: whether a key that it changes may be written in any bucket. ``clause``: which its conflicts break.
+    """
 
     base: TableState
     snapshots: SnapshotLog
     manifests: Manifests
     order: KeyOrder
+    across: bool = False
+    clause: str = CLAUSE
 
     def conflicts(self, appends: Sequence[BucketAppend], state: TableState) -> dict[BucketId, Conflict]:
         """Return the buckets in which another commit may have changed a row of ``appends`` since ``base``."""
         if state.id == self.base.id and state.snapshot == self.base.snapshot:
             return {}
         found: dict[BucketId, Conflict] = {}
-        of_bucket = {append.place.id: append for append in appends}
+        of_bucket: dict[BucketId, Sequence[BucketAppend]] = {one.place.id: [one] for one in appends}
         try:
             for snapshot in self._between(state):
                 for entry in self._delta(snapshot):
-                    append = of_bucket.get((entry.partition, entry.bucket))
-                    if append is not None and self._changes_keys_of(append, snapshot, entry):
-                        what = f"snapshot {snapshot.id} changed keys that the statement changes"
-                        found[append.place.id] = Conflict(CLAUSE, what)
+                    same = appends if self.across else of_bucket.get((entry.partition, entry.bucket), ())
+                    for append in same:
+                        if self._changes_keys_of(append, snapshot, entry):
+                            what = f"snapshot {snapshot.id} changed keys that are changed"
+                            found[append.place.id] = Conflict(self.clause, what)
         except (SnapshotNotFoundError, CorruptFileError):
             # It expired or was rolled back, and its manifests with it. Damage is met when the statement reads again.
-            what = f"a snapshot since {self.base.id}, which the statement read, is gone"
-            return {append.place.id: Conflict(CLAUSE, what) for append in appends}
+            what = f"a snapshot since {self.base.id}, which was read, is gone"
+            return {append.place.id: Conflict(self.clause, what) for append in appends}
         return found
 
     def conflicts_of_replaced(

@@ -160,11 +160,8 @@ def check_definition(schema: TableSchema) -> None:
     keys, partition = schema.primary_keys, schema.partition_keys
     _check_names(schema, kind.reserved_columns)
     _expect_among("primary key", keys, "columns", schema.value_names)
-    if keys:
-        _expect_among("partition keys", partition, "primary-key columns", keys)
-    else:
-        _expect_among("partition keys", partition, "columns", schema.value_names)
-    if keys and set(partition) == set(keys):
+    _expect_among("partition keys", partition, "columns", schema.value_names)
+    if keys and set(partition) >= set(keys):
         raise InvalidRequestError(
             f"partition keys: all primary-key columns ({', '.join(keys)}) are partition keys; "
             f"at least one must not be"

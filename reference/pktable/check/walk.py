@@ -29,6 +29,7 @@ from pktable.check.findings import ERROR, NOTE, Finding, Findings, Progress, cou
 from pktable.check.hash_indexes import check_partitions
 from pktable.check.history import BucketHistory, History
 from pktable.check.manifests import CheckedManifests
+from pktable.check.places import check_places
 from pktable.check.readable_snapshots import ReadableSnapshots, read_schemas, read_snapshots
 from pktable.check.row_ids import check_row_ids
 from pktable.check.unreferenced import note, unreferenced
@@ -129,6 +130,8 @@ def check_table(
             findings.include(finding)
     if context.has_dynamic_buckets:
         check_partitions(context, buckets, findings)
+    if context.moves_keys and reads_rows:
+        check_places(context, buckets, findings)
     if found.rows_have_ids:
         check_row_ids(context, buckets, findings, reads_rows=reads_rows)
     report.findings = findings.all()

@@ -13,7 +13,7 @@ Clauses: TBL-4, TBL-8, TBL-13, TBL-23.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,8 @@ from pktable.ingest.columns import conform_column, conform_key_column, empty_col
 from pktable.ingest.maps import expect_distinct_keys
 from pktable.ingest.names import Optional, expect_columns, optional_columns
 
+KIND_COLUMN: Final = "__pktable_kind"
+"""The column of row kinds, 0 to 3, of rows on their way to their buckets."""
 DIRECTORY_BYTES = 255  # the longest name, encoded, that file systems allow
 SPELLED_BYTES = 64  # more than any value but a string takes in a name
 SHOWN = 64  # characters shown of a name that is too long

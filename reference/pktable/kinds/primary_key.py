@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from pktable_spec.errors import InvalidRequestError, UnsupportedOptionError
-from pktable_spec.options import TableOptions, parse_options
+from pktable_spec.options import DYNAMIC_BUCKETS, TableOptions, parse_options
 from pktable_spec.vocabulary import SEQUENCE_NUMBER, VALUE_KIND
 
 from pktable.bucket.write import renumber, runs_of_rows, write_merged, write_rows
@@ -20,7 +20,9 @@ from pktable.kinds.kind import expect_changelog_options
 from pktable.lsm.bucket import BucketState
 from pktable.lsm.runs import sorted_runs
 from pktable.lsm.universal import Pick, pick, pick_deleted, pick_full
+from pktable.merge.deduplicate import Deduplicate
 from pktable.merge.engine import expect_writable_engine
+from pktable.merge.engine_options import EngineOptions
 
 
 class PrimaryKeyTables:
@@ -37,14 +39,10 @@ class PrimaryKeyTables:
     def require_writable(self, schema: TableSchema, options: TableOptions) -> None:
         """Raise InvalidRequestError for an option that is not implemented, or not by the table's merge engine.
 
-        Clauses: BKT-1, MRG-11, TBL-9, TBL-16, TBL-20.
+        Clauses: BKT-1, BKT-29, MRG-11, TBL-9, TBL-16, TBL-20.
         """
-        outside = ", ".join(name for name in schema.partition_keys if name not in schema.primary_keys)
-        if outside:
-            raise InvalidRequestError(
-                f"a table with cross-partition keys can only be read: partition column {outside} is not in the primary "
-                f"key ({', '.join(schema.primary_keys)}); Paimon writes it"
-            )
+        if not set(schema.primary_keys).issuperset(schema.partition_keys):
+            _require_keys_that_move(schema, options)
         options.require_writable_buckets()
         options.require_writable()
         if options.row_tracking:
@@ -87,6 +85,26 @@ class PrimaryKeyTables:
     runs_of_rows = staticmethod(runs_of_rows)
     join = staticmethod(write_merged)
     renumber = staticmethod(renumber)
+
+
+def _require_keys_that_move(schema: TableSchema, options: TableOptions) -> None:
+    """Raise InvalidRequestError unless a writer can move the keys of a table between partitions. Clauses: BKT-29."""
+    outside = next(name for name in schema.partition_keys if name not in schema.primary_keys)
+    ignores = options.merge_engine == Deduplicate.name and EngineOptions(schema).ignores_deletes
+    unfit = (
+        (
+            options.bucket != DYNAMIC_BUCKETS,
+            f"bucket={options.bucket}; only dynamic buckets (-1) hold such keys once",
+        ),
+        (bool(options.sequence_fields), "sequence.field; records of two partitions are in no order"),
+        (ignores, "ignore-delete; what a key leaves where it was is a deletion"),
+    )
+    for applies, why in unfit:
+        if applies:
+            raise InvalidRequestError(
+                f"partition keys: {outside} is not one of the primary-key columns {', '.join(schema.primary_keys)}, so "
+                f"that keys move between partitions, which is not supported with {why}"
+            )
 
 
 def needs_merge(context: TableContext, wanted: Sequence[DataFileMeta]) -> bool:

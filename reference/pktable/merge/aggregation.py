@@ -144,7 +144,7 @@ def _limit(options: EngineOptions, name: str) -> int | None:
 def copied_columns(options: EngineOptions) -> frozenset[str]:
     """Return the columns that are the same in all records of a key, or those of the newest."""
     keys = options.schema.primary_keys
-    return frozenset({SEQUENCE_NUMBER, VALUE_KIND, *keys, *(KEY_PREFIX + key for key in keys)})
+    return frozenset({SEQUENCE_NUMBER, VALUE_KIND, *options.common, *(KEY_PREFIX + key for key in keys)})
 
 
 class Aggregation:
@@ -171,7 +171,7 @@ class Aggregation:
                 else options.of_column(field.name, FUNCTION) or default,
             )
             for field in options.schema.fields
-            if field.name not in options.schema.primary_keys
+            if field.name not in options.common
         }
         for name in self._ordering:
             if options.of_column(name, FUNCTION) is not None:

@@ -75,6 +75,12 @@ class EngineOptions:
         return self.options.get(ENGINE, "deduplicate").lower()
 
     @property
+    def common(self) -> tuple[str, ...]:
+        """The columns that all records of a key have in common, in their bucket. Clauses: BKT-23."""
+        keys = self.schema.primary_keys
+        return (*keys, *(name for name in self.schema.partition_keys if name not in keys))
+
+    @property
     def ignores_deletes(self) -> bool:
         name = next((one for one in _NAMES_OF_IGNORE_DELETE if one in self.options), IGNORE_DELETE)
         return self.flag(name)
@@ -111,8 +117,9 @@ class EngineOptions:
             protected = _names(value)
             for column in (*ordering, *protected):
                 self._expect_column(name, column)
-                if column in self.schema.primary_keys:
-                    raise InvalidRequestError(f"option {name}: column {column} is in the primary key")
+                if column in self.common:
+                    which = "primary" if column in self.schema.primary_keys else "partition"
+                    raise InvalidRequestError(f"option {name}: column {column} is in the {which} key")
                 if column in taken:
                     raise InvalidRequestError(f"option {name}: column {column} is in {taken[column]} already")
                 taken[column] = name

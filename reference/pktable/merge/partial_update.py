@@ -253,7 +253,7 @@ def _aggregated(options: EngineOptions, group_of: dict[str, SequenceGroup]) -> d
         own = options.of_column(name, FUNCTION)
         function = own or options.options.get(DEFAULT_FUNCTION)
         ordering = group is not None and name in group.ordering
-        if function is None or name in options.schema.primary_keys or ordering:
+        if function is None or name in options.common or ordering:
             continue
         option = f"{FIELDS}{name}.{FUNCTION}" if own else DEFAULT_FUNCTION
         if group is None:

@@ -7,7 +7,7 @@
 
 A merge engine that cannot fold retractions writes runs of level 0 in step 2, because a key may need several records.
 
-Clauses: APP-5, BKT-3, LSM-5, SAFE-9, TBL-5, TBL-6.
+Clauses: APP-5, BKT-3, BKT-22, LSM-5, SAFE-9, TBL-5, TBL-6.
 """
 
 from __future__ import annotations
@@ -26,13 +26,12 @@ from pktable.context import TableContext
 from pktable.datafile.encoded import concatenated
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.metadata.schema import TableSchema
-from pktable.ingest.changes import ChangeKind, as_changes
+from pktable.ingest.changes import KIND_COLUMN, ChangeKind, as_changes
 from pktable.kinds import kind_of
 from pktable.lsm.bucket import BucketId, BucketPath
 from pktable.store.new_files import NewFiles
 from pktable.store.scratch import Aside, Scratch
 
-KIND: Final = "__pktable_kind"
 SHARE: Final = 4
 """The rows that are held take this part of the write buffer at most: to sort them takes about three times as much."""
 
@@ -70,7 +69,7 @@ class Collector:
         self._scratch = Scratch()
 
     def written(self, tables: Iterable[pa.Table]) -> Iterator[BucketAppend]:
-        """Take rows (the table's columns, and their kinds as `KIND`), and yield what was written of each bucket.
+        """Take rows (the table's columns, and their kinds as `KIND_COLUMN`), and yield what was written of each bucket.
 
         At last buckets are yielded that get a hash index file, without other files. Clauses: BKT-3.
         """
@@ -143,7 +142,7 @@ class Collector:
 
     def _rows(self, one: _Bucket) -> tuple[pa.Table, npt.NDArray[np.int8]]:
         table = concatenated(one.held)
-        return table.drop_columns([KIND]), table.column(KIND).to_numpy()
+        return table.drop_columns([KIND_COLUMN]), table.column(KIND_COLUMN).to_numpy()
 
     @staticmethod
     def _take(one: _Bucket, append: BucketAppend) -> None:
@@ -155,4 +154,4 @@ class Collector:
 def with_kinds(rows: pa.Table, schema: TableSchema, change: ChangeKind) -> pa.Table:
     """Return ``rows`` brought to the columns of the table, with their kinds. Raises InvalidRequestError."""
     conformed, kinds = as_changes(rows, schema, change)
-    return conformed.append_column(KIND, pa.array(kinds))
+    return conformed.append_column(KIND_COLUMN, pa.array(kinds))

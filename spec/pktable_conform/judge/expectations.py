@@ -82,6 +82,7 @@ class Expectations(ReadExpectations):
         may have been planned again, and `Refinement` says whether there was a snapshot to plan it on.
         ``new``: its snapshots, if not all that were not known.
         """
+        changes = self.placed(changes)
         new, before, full = new or self.new_snapshots(), self.latest, self.full_compaction_is_due()
         if not new:
             fail("a write made no snapshot")
@@ -124,7 +125,7 @@ class Expectations(ReadExpectations):
         new = self.new_snapshots()
         if len(new) != len(writes):
             fail(f"{len(writes)} writes make {len(writes)} snapshots, found {kinds_of(new)}")
-        for layout, changes in zip(new, writes, strict=True):
+        for layout, changes in zip(new, map(self.placed, writes), strict=True):
             self.appended(layout, changes, numbered_on=base)
 
     @covers("CMT-15", "DV-15", "DV-18", "RD-22", "RD-28")

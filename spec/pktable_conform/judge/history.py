@@ -31,6 +31,12 @@ SHAPES: Final[Mapping[str, Shape]] = {
             primary_key=("p", "k"),
             partition_keys=("p",),
         ),
+        Shape(
+            "moving",
+            (("k", "INT"), ("p", "STRING"), ("v", "STRING"), ("w", "INT")),
+            primary_key=("k",),
+            partition_keys=("p",),
+        ),
     )
 }
 

@@ -34,6 +34,7 @@ from pktable_spec.interface import (
 from pktable_spec.model.buckets import DynamicBuckets, bucket_of
 from pktable_spec.model.meaning import Meaning
 from pktable_spec.model.merge import DEDUPLICATE
+from pktable_spec.model.moving import placed
 from pktable_spec.model.options import ModelOptions
 from pktable_spec.vocabulary import OVERWRITE
 
@@ -80,7 +81,9 @@ class ReadExpectations:
             if self.options.has_dynamic_buckets
             else lru_cache(maxsize=None)(lambda row: bucket_of(shape, row, self.options.bucket_count))
         )
-        self.meaning = Meaning(self.key_of, self.bucket_of, self.options.merge_engine, self.options.order)
+        self.meaning = Meaning(
+            self.stored_key_of, self.bucket_of, self.options.merge_engine, self.options.order
+        )
         self.layouts: list[Layout] = [Layout(0, "")]
         self.earliest = self.earliest_changes = 1
         self.changelogs_kept = int(options.get(KEPT_CHANGELOGS, "0"))
@@ -103,6 +106,16 @@ class ReadExpectations:
 
     def key_of(self, row: Row) -> Key:
         return self.shape.pick(row, self.shape.primary_key)
+
+    def stored_key_of(self, row: Row) -> Key:
+        """Return what tells rows apart on disk, where keys may move between partitions."""
+        return self.shape.pick(row, self.shape.stored_key)
+
+    def placed(self, changes: Sequence[Change]) -> Sequence[Change]:
+        """Return what ``changes`` write now, where keys may move between partitions. Clauses: BKT-22 to BKT-24."""
+        if not self.shape.moves_keys:
+            return changes
+        return placed(self.shape, self.options.merge_engine.name, changes, self.latest.fresh)
 
     def visible_rows(self, layout: Layout) -> frozenset[Row]:
         """Return the rows of a default read that skips level 0: those compacted, or written before there were vectors.
@@ -218,14 +231,14 @@ class ReadExpectations:
         Those of an OVERWRITE are not known; the fold begins again after it.
         """
         if layout.kind == OVERWRITE:
-            self.folded = {self.key_of(row): row for row in self.rows_of_changes(layout)}
+            self.folded = {self.stored_key_of(row): row for row in self.rows_of_changes(layout)}
             return
-        expected = expected_changes(layout, before, self.meaning, self.options, self.key_of)
+        expected = expected_changes(layout, before, self.meaning, self.options, self.stored_key_of)
         layout.changes = table.changes(before.id, layout.id)
         problem = self.difference_of_changes(layout.changes, expected)
         if problem:
             fail(f"changes of snapshot {layout.id}: {problem}")
-        self.folded = applied(self.folded, layout.changes, self.key_of)
+        self.folded = applied(self.folded, layout.changes, self.stored_key_of)
         read = self.rows_of_changes(layout)
         if set(self.folded.values()) != read:
             fail(f"fold of the changes: {_difference(Counter(self.folded.values()), Counter(read))}")
@@ -253,7 +266,7 @@ class ReadExpectations:
     def difference_of_changes(self, found: Sequence[Change], expected: Sequence[Change]) -> str | None:
         """Return how changes differ from those expected, None if they agree."""
         one, other = (comparable(some, self.options, self.shape) for some in (found, expected))
-        return difference_of(one, other, self.key_of)
+        return difference_of(one, other, self.stored_key_of)
 
 
 def _difference(found: Counter[Row], expected: Counter[Row]) -> str:

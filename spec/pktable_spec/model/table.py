@@ -26,6 +26,7 @@ from pktable_spec.interface import (
 from pktable_spec.model import buckets
 from pktable_spec.model.levels import KeyedChange, runs_of_write
 from pktable_spec.model.mechanism import EMPTY, RECORD_SIZE, Mechanism, Plan, StagedWrite, State
+from pktable_spec.model.moving import placed
 from pktable_spec.model.options import ModelOptions
 from pktable_spec.vocabulary import APPEND, COMPACT
 
@@ -39,9 +40,13 @@ class _Snapshot(NamedTuple):
 
 
 class _Assigned(NamedTuple):
-    """The buckets of a staged write: those of its partitions before and after it. ``planned``: with its compaction."""
+    """The buckets of a staged write: those of its partitions before and after it. ``planned``: with its compaction.
+
+    ``moved``: what its changes are where keys move between partitions.
+    """
 
     changes: tuple[Change, ...]
+    moved: tuple[Change, ...]
     before: Mapping[Key, Mapping[int, int]]
     after: Mapping[Key, dict[int, int]]
     planned: bool
@@ -70,7 +75,7 @@ class ModelTable:
     # ----------------------------------------------------------------- writes
 
     def write(self, changes: Sequence[Change], *, write_only: bool = False) -> None:
-        divided, full = self._divided(changes), self._full_compaction_is_due()
+        divided, full = self._divided(self._placed(changes)), self._full_compaction_is_due()
         for bucket, keyed in divided.items():
             self.states[bucket] = self.mechanism.write(self._state(bucket), keyed)
         self._commit(APPEND, self._written(divided))
@@ -102,7 +107,8 @@ class ModelTable:
 
     def _stage(self, ticket: int, changes: Sequence[Change], *, planned: bool) -> None:
         assigned = self._buckets.copy()
-        divided = self._divided(changes, assigned)
+        moved = self._placed(changes)
+        divided = self._divided(moved, assigned)
         for bucket, keyed in divided.items():
             state = self._state(bucket)
             plan = self._own_plan(state, keyed) if planned else None
@@ -110,13 +116,17 @@ class ModelTable:
         self._staged[ticket] = set(divided)
         partitions = {partition for partition, _ in divided}
         self._assigned[ticket] = _Assigned(
-            tuple(changes), self._buckets.of(partitions), assigned.of(partitions), planned
+            tuple(changes), tuple(moved), self._buckets.of(partitions), assigned.of(partitions), planned
         )
 
     def _assign(self, ticket: int) -> None:
-        """Let the keys of a staged write have their buckets; if others got some, stage it again. Clauses: BKT-8."""
+        """Let the keys of a staged write have their buckets; if others got some, or moved keys, stage it again.
+
+        Clauses: BKT-8, BKT-26.
+        """
         assigned = self._assigned.pop(ticket)
-        if self._buckets.of(assigned.before) != assigned.before:
+        moved = tuple(self._placed(assigned.changes)) != assigned.moved
+        if moved or self._buckets.of(assigned.before) != assigned.before:
             for bucket in self._staged.pop(ticket):
                 self.states[bucket] = self.mechanism.crash(self.states[bucket], str(ticket))
             self._stage(ticket, assigned.changes, planned=assigned.planned)
@@ -268,6 +278,13 @@ class ModelTable:
         )
 
     # -------------------------------------------------------------- the parts
+
+    def _placed(self, changes: Sequence[Change]) -> Sequence[Change]:
+        """Return what changes write where keys move between partitions. Clauses: BKT-22 to BKT-24."""
+        if not self.shape.moves_keys:
+            return changes
+        rows = [record.row for state in self.states.values() for record in self.mechanism.fresh_read(state)]
+        return placed(self.shape, self.mechanism.options.merge_engine.name, changes, rows)
 
     def _divided(
         self, changes: Sequence[Change], dynamic: buckets.DynamicBuckets | None = None

@@ -13,7 +13,6 @@ import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from operator import itemgetter
 from typing import Any, Final
 
 import numpy as np
@@ -35,6 +34,8 @@ SMALL_PACKET_BYTES: Final = 128 << 10
 
 FAILED: Final = -1
 """The number of a packet that is an error."""
+FIRST: Final = -(1 << 62)
+"""Numbers from here on are of packets that come before all rows."""
 
 
 @dataclass(frozen=True)
@@ -148,15 +149,15 @@ class Gathered:
     def in_order(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         """Yield the rows of all packets of ``batches``, in tables of about ``most_bytes``.
 
-        Those that have the same number of a task follow each other, in the order of their packets. Raises the error
-        that a packet is.
+        Those that have the same number of a task follow each other, in the order of their packets, which are in tables
+        apart if their numbers are negative. Raises the error that a packet is.
         """
         for batch in batches:
             self._add(batch)
         if self._stored and self._held:
             self._store()
         places = sorted(self._stored or self._held)
-        for _, same in groupby(places, key=itemgetter(0)):
+        for _, same in groupby(places, key=lambda place: (place[0], place[1] < 0)):
             yield from in_tables(map(self._rows, same), self._most)
 
     def _rows(self, place: tuple[int, int]) -> pa.Table:

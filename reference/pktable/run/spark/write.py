@@ -15,7 +15,7 @@ Clauses: APP-3, TBL-5, TBL-6, LSM-5, LSM-10.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -27,10 +27,12 @@ from pktable_spec.errors import PkTableError
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
-from pktable.bucket.assign import BucketAssigner
+from pktable.bucket.assign import BucketAssigner, WaitingRows
+from pktable.bucket.moving import MovingKeys, known_places, with_places
+from pktable.bucket.read import BucketRead
 from pktable.context import TableContext
 from pktable.format.bucket_hash import hash_rows
-from pktable.ingest.changes import ChangeKind
+from pktable.ingest.changes import KIND_COLUMN, ChangeKind
 from pktable.lsm.bucket import BucketId
 from pktable.run.collect import Collector, with_kinds
 from pktable.run.spark import packets
@@ -43,7 +45,7 @@ from pktable.run.spark.packets import (
     in_tables,
     packed,
 )
-from pktable.run.spark.wire import BLOBS, Batches, collected, result_batch
+from pktable.run.spark.wire import BLOBS, Batches, blob_table, collected, result_batch, unpickled, whole_frame
 from pktable.run.spark.workers import map_batches
 from pktable.store.new_files import NewFiles
 
@@ -67,6 +69,7 @@ def write_frame(
     """Write ``frame`` on the executors; return per run (BucketAppend, paths made) or an error of ours."""
     given, most_bytes = frame.columns, context.options.write_buffer_bytes
     tasks = int(frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
+    live = assigner.live if isinstance(assigner, MovingKeys) else ()
     assigner = assigner.among(tasks)
     write = partial(_written, context, assigner, next_sequence, now_millis)
 
@@ -79,21 +82,60 @@ def write_frame(
         return write(in_tables(checked(batches), DIVIDED_BYTES))
 
     def pack(batches: Batches) -> Batches:
-        try:
-            yield from packed(checked(batches), division, first_number=_partition() << 33)
-        except PkTableError as error:
-            yield packets.failure(error)
+        yield from _packed(checked(batches), division if by_key is None else by_key)
+
+    def place(batches: Batches) -> Batches:
+        with Gathered(most_bytes) as gathered:
+            yield from _packed(_with_places(context, gathered.in_order(batches)), division)
 
     def write_packets(batches: Batches) -> Batches:
         with Gathered(most_bytes) as gathered:
             yield from write(gathered.in_order(batches))
 
+    by_key: Division | None = None
     numbered = frame.toDF(*(f"c{i}" for i in range(len(given))))
     if context.has_unaware_buckets:
         return collected(map_batches(numbered, write_own, BLOBS))
     division = _division(context, assigner, frame.sparkSession, TASKS_PER_PARTITION * tasks)
-    moved = map_batches(numbered, pack, packets.SCHEMA).repartition("task")
+    if isinstance(assigner, MovingKeys):
+        by_key = _division(context, WaitingRows(context, {}, tasks), frame.sparkSession, tasks)
+        known = _places(context, frame.sparkSession, live, by_key)
+        moved = map_batches(numbered, pack, packets.SCHEMA).unionAll(known).repartition("task")
+        moved = map_batches(moved, place, packets.SCHEMA).repartition("task")
+    else:
+        moved = map_batches(numbered, pack, packets.SCHEMA).repartition("task")
     return collected(map_batches(moved, write_packets, BLOBS))
+
+
+def _packed(tables: Iterable[pa.Table], division: Division, first_number: int = 0) -> Batches:
+    """Yield packets of ``tables``, numbered by their task of Spark's, or the error of ours that making them raised."""
+    try:
+        yield from packed(tables, division, first_number=first_number + (_partition() << 33))
+    except PkTableError as error:
+        yield packets.failure(error)
+
+
+def _places(
+    context: TableContext, session: SparkSession, live: Sequence[BucketRead], division: Division
+) -> DataFrame:
+    """Return packets of where all keys of ``live`` are, which come before those of rows. Clauses: BKT-21."""
+
+    def read(batches: Batches) -> Batches:
+        known = (table for part in unpickled(batches) for table in known_places(context, part, None))
+        yield from _packed(known, division, packets.FIRST)
+
+    parts = whole_frame(session, blob_table(list(live)), "blob binary").repartition(max(1, len(live)))
+    return map_batches(parts, read, packets.SCHEMA)
+
+
+def _with_places(context: TableContext, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """Yield rows `with_places`. ``tables``: rows after the places of their keys. Clauses: BKT-21."""
+    known: list[pa.Table] = []
+    for table in tables:
+        if KIND_COLUMN in table.column_names:
+            yield with_places(context, table, known)
+        else:
+            known.append(table)
 
 
 def _partition() -> int:
@@ -104,7 +146,8 @@ def _partition() -> int:
 
 def _division(context: TableContext, assigner: BucketAssigner, session: SparkSession, most: int) -> Division:
     """Return which tasks rows go to, ``most`` at most: those of a bucket to the same. Clauses: BKT-7, TBL-3, TBL-5."""
-    fields = context.schema.partition_fields
+    # A key of several partitions is the work of one task.
+    fields = context.schema.partition_fields if not context.moves_keys else ()
     tasks = most if fields else min(most, assigner.groups)
 
     def task_of(rows: pa.Table) -> npt.NDArray[Any]:
