@@ -126,7 +126,17 @@ class ReadExpectations:
         for key, file in layout.files.items():
             if file.level == 0 and key not in self.without_vector:
                 oldest[file.bucket] = min(self.written_by[key], oldest.get(file.bucket, layout.id))
-        return frozenset(self.meaning.absorbed_rows(layout.id, oldest))
+        rows = frozenset(self.meaning.absorbed_rows(layout.id, oldest))
+        self.keys_are_in_one_place(rows)
+        return rows
+
+    @check
+    @covers("BKT-27")
+    def keys_are_in_one_place(self, rows: frozenset[Row]) -> None:
+        """No two rows of a default read have a primary key in common, whatever partition each is in."""
+        keys = Counter(map(self.key_of, rows))
+        if len(keys) < len(rows):
+            fail(f"a default read has a key twice: {keys.most_common(1)}")
 
     @check
     @covers("RD-1", "RD-2", "RD-3", "RD-4", "RD-15", "TBL-4", "TBL-6", "TBL-7", "MRG-1", "MRG-3", "MRG-4")

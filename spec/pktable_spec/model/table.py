@@ -80,7 +80,7 @@ class ModelTable:
             self.states[bucket] = self.mechanism.write(self._state(bucket), keyed)
         self._commit(APPEND, self._written(divided))
         if not write_only:
-            self._compact(list(self.states if full else divided), full=full)
+            self._compact(list(self.states if full or self.shape.moves_keys else divided), full=full)
 
     def compact(self, *, full: bool = False) -> None:
         self._compact(list(self.states), full=full)
@@ -100,7 +100,9 @@ class ModelTable:
     def begin_write(self, changes: Sequence[Change], *, write_only: bool = False) -> int:
         ticket = self._new_ticket()
         full = self._full_compaction_is_due()
-        self._stage(ticket, changes, planned=not write_only and not full)
+        # Where keys move between partitions, all buckets are compacted together (BKT-27), after the commit.
+        planned = not write_only and not full and not self.shape.moves_keys
+        self._stage(ticket, changes, planned=planned)
         if not write_only:
             self._compacting[ticket] = full
         return ticket
@@ -163,8 +165,9 @@ class ModelTable:
                 changes += self._written({bucket: one.changes})
         self._commit(COMPACT if isinstance(work[0][2], Plan) else APPEND, changes)
         if ticket in self._compacting:
-            if self._compacting.pop(ticket):
-                self._compact(list(self.states), full=True)
+            full = self._compacting.pop(ticket)
+            if full or self.shape.moves_keys:
+                self._compact(list(self.states), full=full)
             else:
                 self._compact_own(ticket, touched)
         return None
