@@ -77,6 +77,7 @@ def _rescaled(surgeon: Surgeon, file: str, snapshot: int) -> None:
 
 RESCALED: Final = (
     "option bucket is 7, but live files of the partition were written under -?[0-9]+ buckets; rescale"
+    "|keys move between partitions, which is not supported with bucket=7"
 )
 
 

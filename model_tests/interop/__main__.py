@@ -1,7 +1,8 @@
 """``python -m model_tests.interop [small|quick|deep]``: compare pktable with every Paimon there is to be had.
 
 Sets the peers up (the first time; some minutes), plays histories in every direction and compares every
-snapshot as everyone reads it: drawn ones, and for the small profile those of `small`. Then makes sure of the comparison
+snapshot as everyone reads it: drawn ones, and for the small profile those of `small`. Writes on tables that Paimon's
+Spark wrote (`written_on`), if they are there. Then makes sure of the comparison
 itself, but for the small profile: of the limits of the peers, of the shipped vectors, and that known faults are found.
 Ends on a summary; exits 1 at a mismatch, a peer that cannot be set up, a known limit or fault that does not show, or
 where no vector was met, or none of some kind.
@@ -17,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from model_tests.interop import vectors
+from model_tests.interop import vectors, written_on
 from model_tests.interop.calibration import filtered_positions, own_faults
 from model_tests.interop.cases import CASES
 from model_tests.interop.claims import CLAIMS
@@ -65,7 +66,7 @@ def main(arguments: Sequence[str]) -> int:
         with running(starts) as peers, tempfile.TemporaryDirectory(prefix="pktable-interop-") as folder:
             bench = Bench(Path(folder), peers)
             results = [*(_small(bench) if small else _directions(bench, profile)), _witnesses(bench)]
-            wrong = _changelogs(bench)
+            wrong = [*_changelogs(bench), *_written_on(bench, small=small)]
             if not small:
                 wrong += [*_claims(bench), *_probes(bench), *_vectors(bench), *_calibration(bench)]
     except PeerError as error:
@@ -168,6 +169,22 @@ def _changelogs(bench: Bench) -> list[str]:
                 f"{'WRONG' if found else 'equal':8}  pktable and {name} keep changelogs in turn", flush=True
             )
             wrong += found
+    return wrong
+
+
+def _written_on(bench: Bench, *, small: bool) -> list[str]:
+    """Write on tables that Paimon's Spark wrote; return what is wrong. ``small``: on few of them."""
+    if not written_on.ROOT.is_dir():
+        print(f"{'skipped':8}  tables of Paimon's Spark, written on: {written_on.ABSENT}", flush=True)
+        return []
+    wrong = []
+    for case in written_on.CASES:
+        if (small and not case.small) or not case.writers <= bench.peers.keys():
+            continue
+        with tempfile.TemporaryDirectory(prefix="pktable-interop-") as folder:
+            found = list(written_on.differences(case, bench.peers, Path(folder)))
+        print(f"{'WRONG' if found else 'equal':8}  {case.name} of Paimon's Spark, written on", flush=True)
+        wrong += found
     return wrong
 
 

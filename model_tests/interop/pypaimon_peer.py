@@ -42,6 +42,12 @@ def read(command: Mapping[str, Any]) -> dict[str, object]:
     }
 
 
+def read_latest(command: Mapping[str, Any]) -> Rows:
+    """Return the rows of the table, or of its branch ``on``."""
+    path = command["table"] + (f"$branch_{command['on']}" if "on" in command else "")
+    return _rows(_table(path), None)
+
+
 def read_tag(command: Mapping[str, Any]) -> Rows:
     return _rows(_table(command["table"]).copy({"scan.tag-name": command["name"]}), None)
 
@@ -92,5 +98,12 @@ def compact(command: Mapping[str, Any]) -> None:
 
 if __name__ == "__main__":
     answer_commands(
-        {"hello": lambda _: None, "read": read, "read tag": read_tag, "write": write, "compact": compact}
+        {
+            "hello": lambda _: None,
+            "read": read,
+            "read latest": read_latest,
+            "read tag": read_tag,
+            "write": write,
+            "compact": compact,
+        }
     )

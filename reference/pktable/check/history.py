@@ -277,6 +277,7 @@ class History:
                     self._report_second("BKT-3", first, entry, current)
             if entry.index_type != DELETION_VECTORS:
                 continue
+            entry = replace(entry, ranges=entry.ranges or ())  # pypaimon makes null of an empty list
             others = self._indexes.get(identity, ())
             if not others or self.context.has_unaware_buckets:
                 self._indexes[identity] = (*others, entry)
