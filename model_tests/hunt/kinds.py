@@ -21,7 +21,16 @@ from model_tests.backends.spark_session import spark_session
 from model_tests.changelog import schedules as changelogs
 from model_tests.damage import fuzz
 from model_tests.engines import alike, schedules, stacks
-from model_tests.histories import contests, every_option, late_options, typed, upkeep, work, wrong_values
+from model_tests.histories import (
+    contests,
+    every_option,
+    late_options,
+    reshaping,
+    typed,
+    upkeep,
+    work,
+    wrong_values,
+)
 from model_tests.histories.failures import kept
 from model_tests.histories.profiles import Profile
 from model_tests.histories.run import run_histories
@@ -188,6 +197,7 @@ KINDS: Final = (
     Kind("contests", 3, partial(drawn, contests.draw, 10)),
     Kind("full-disks", 1, partial(drawn_once, contests.fill_disks)),
     Kind("upkeep", 3, partial(drawn, upkeep.draw, 6)),
+    Kind("reshaping", 2, partial(drawn, reshaping.draw, 6)),
     Kind("late-options", 1, partial(drawn_once, late_options.draw)),
     Kind("every-option", 3, partial(drawn, every_option.draw, 6)),
     Kind("wrong-values", 1, partial(drawn_once, wrong_values.draw)),
