@@ -8,8 +8,8 @@ that a statement has read (STM-6), the rows are computed and written again.
 An overwrite leaves nothing older in a bucket. So the compaction of its files fits whatever others commit, and one
 snapshot holds the result (STM-11).
 
-Clauses: BKT-8, BKT-26, CMT-2, CMT-10, CMT-12, CMT-14, CMT-18, CMT-24, CMT-25, CMT-33, CMT-54, CMT-58, CMP-17, CMP-30, STM-6,
-STM-11.
+Clauses: BKT-8, BKT-26, CMT-2, CMT-10, CMT-12, CMT-14, CMT-18, CMT-24, CMT-25, CMT-33, CMT-54, CMT-58, CMP-17, CMP-30,
+STM-6, STM-11.
 """
 
 from __future__ import annotations
