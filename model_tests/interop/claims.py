@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 import fastavro
@@ -29,8 +30,9 @@ SAME: Final = "same"
 DIFFERS: Final = "differs"
 Shows: TypeAlias = Callable[[Peer, Path], bool]
 """Returns whether a peer does as the clause asks of us. The folder is an empty one."""
-COLUMNS: Final = {"k": "INT", "v": "STRING"}
-SUMS: Final = {"merge-engine": "aggregation", "fields.v.aggregate-function": "sum"}
+NONE: Final[Mapping[str, str]] = MappingProxyType({})
+COLUMNS: Final[Mapping[str, str]] = {"k": "INT", "v": "STRING"}
+SUMS: Final[Mapping[str, str]] = {"merge-engine": "aggregation", "fields.v.aggregate-function": "sum"}
 
 
 @dataclass(frozen=True)
@@ -72,10 +74,10 @@ class Played:
         *,
         ours: bool = False,
         keys: Sequence[str] = ("k",),
-        **options: str,
+        options: Mapping[str, str] = NONE,
     ) -> None:
         self.peer, self.path = peer, folder / "w.db" / "t"
-        options = {name: value for name, value in ({"bucket": "1"} | options).items() if value}
+        options = {name: value for name, value in {"bucket": "1", **options}.items() if value}
         if ours:
             text = ", ".join(f"{name} {type}" for name, type in columns.items())
             Table.create(self.path, text, primary_key=list(keys) or None, options=options)
@@ -124,19 +126,19 @@ def refuses(
     *rows: Sequence[str],
     columns: Mapping[str, str] = COLUMNS,
     keys: Sequence[str] = ("k",),
-    **options: str,
+    options: Mapping[str, str] = NONE,
 ) -> Shows:
     """Return what shows whether a peer refuses to make or to write a table that we refuse to make."""
 
     def shows(peer: Peer, folder: Path) -> bool:
         try:
-            Played(peer, folder / "ours", columns, ours=True, keys=keys, **options)
+            Played(peer, folder / "ours", columns, ours=True, keys=keys, options=options)
         except InvalidRequestError:
             pass
         else:
             raise AssertionError("we make it")
         try:
-            Played(peer, folder / "theirs", columns, keys=keys, **options).write(*rows)
+            Played(peer, folder / "theirs", columns, keys=keys, options=options).write(*rows)
         except PeerError:
             return True
         return False
@@ -152,9 +154,9 @@ def _refuses_narrower_types(peer: Peer, folder: Path) -> bool:
     return not played.accepts("alter", changes=[["change type", "v", "INT"]])
 
 
-def _refuses_option(name: str, value: str, **options: str) -> Shows:
+def _refuses_option(name: str, value: str, options: Mapping[str, str] = NONE) -> Shows:
     def shows(peer: Peer, folder: Path) -> bool:
-        played = Played(peer, folder, {"k": "INT", "v": "INT"}, **options).write(("1", "1"))
+        played = Played(peer, folder, {"k": "INT", "v": "INT"}, options=options).write(("1", "1"))
         return not played.accepts("alter", changes=[["set option", name, value]])
 
     return shows
@@ -164,7 +166,7 @@ def _finds_our_tables(peer: Peer, folder: Path) -> bool:
     warehouse = Warehouse(folder)
     warehouse.create_database("d")
     warehouse.create_table("d.t", "k INT, v STRING", primary_key="k")
-    return peer.ask("tables", table=str(folder), database="d") == ["t"]
+    return bool(peer.ask("tables", table=str(folder), database="d") == ["t"])
 
 
 def _has_columns_of(name: str) -> Shows:
@@ -185,7 +187,7 @@ def _has_columns_of(name: str) -> Shows:
 
 
 def _keeps_no_row_of_retractions(peer: Peer, folder: Path) -> bool:
-    played = Played(peer, folder, {"k": "INT", "v": "INT"}, **SUMS)
+    played = Played(peer, folder, {"k": "INT", "v": "INT"}, options=SUMS)
     for _ in range(2):
         played.write(("-D", "1", "1"))
     return played.full().rows() == []
@@ -198,7 +200,7 @@ def _leaves_a_first_array_whole(peer: Peer, folder: Path) -> bool:
         "fields.v.aggregate-function": "nested_update",
         "fields.v.count-limit": "2",
     }
-    played = Played(peer, folder, {"k": "INT", "v": rows}, **options)
+    played = Played(peer, folder, {"k": "INT", "v": rows}, options=options)
     for values in ([["1"], ["2"], ["3"]], [["4"]]):
         played.write(("1", json.dumps(values)), write_only=True)
     ((_, found),) = played.full().rows()
@@ -206,12 +208,12 @@ def _leaves_a_first_array_whole(peer: Peer, folder: Path) -> bool:
 
 
 def _counts_every_name_of_ignore_delete(peer: Peer, folder: Path) -> bool:
-    played = Played(peer, folder, **{"partial-update.ignore-delete": "true"})
+    played = Played(peer, folder, options={"partial-update.ignore-delete": "true"})
     return played.write(("1", "a")).write(("-D", "1", "a")).full().rows() == [["1", "a"]]
 
 
 def _remembers_deletions(peer: Peer, folder: Path) -> bool:
-    played = Played(peer, folder, {"k": "INT", "v": "INT"}, **{"sequence.field": "v"})
+    played = Played(peer, folder, {"k": "INT", "v": "INT"}, options={"sequence.field": "v"})
     played.write(("1", "1")).write(("-D", "1", "5")).full()
     return played.write(("1", "3")).full().rows() == []
 
@@ -220,21 +222,21 @@ def _remembers_deletions(peer: Peer, folder: Path) -> bool:
 
 
 def _overwrites_in_one_step(peer: Peer, folder: Path) -> bool:
-    played = Played(peer, folder, **{VECTORS: "true"}).write(("1", "a"))
+    played = Played(peer, folder, options={VECTORS: "true"}).write(("1", "a"))
     played.write(("2", "b"), do="overwrite")
     ids = [one.id for one in played.table.snapshots() if one.commit_kind == "OVERWRITE"]
-    return played.ask("read")[str(ids[-1])]["ok"] == [["2", "b"]]
+    return bool(played.ask("read")[str(ids[-1])]["ok"] == [["2", "b"]])
 
 
 def _rewrites_what_has_vectors(peer: Peer, folder: Path) -> bool:
-    played = Played(peer, folder, **{VECTORS: "true", "target-file-size": "1 kb"})
+    played = Played(peer, folder, options={VECTORS: "true", "target-file-size": "1 kb"})
     played.write(*((str(key), "a") for key in range(2000))).full()
     played.write(("-D", "5", "a")).full()
-    return played.table.inspect.vectors().num_rows == 0
+    return bool(played.table.inspect.vectors().num_rows == 0)
 
 
 def _drops_vectors_of_files_that_go(peer: Peer, folder: Path) -> bool:
-    played = Played(peer, folder, **{VECTORS: "true", "num-sorted-run.compaction-trigger": "5"})
+    played = Played(peer, folder, options={VECTORS: "true", "num-sorted-run.compaction-trigger": "5"})
     played.write(*((str(key), "a") for key in range(9))).full()
     played.write(("-D", "5", "a")).full()
     table = played.table
@@ -249,7 +251,7 @@ def _drops_vectors_of_files_that_go(peer: Peer, folder: Path) -> bool:
 
 def _merges_what_was_there_before_vectors(peer: Peer, folder: Path) -> bool:
     options = {"num-sorted-run.compaction-trigger": "2", "compaction.size-ratio": "0", VECTORS: "false"}
-    played = Played(peer, folder, **options)
+    played = Played(peer, folder, options=options)
     played.write(*((str(key), "a") for key in range(2000))).full()
     for value in "bc":
         played.write(("1", value))
@@ -286,20 +288,20 @@ def _refuses_files_of_another_number_of_buckets(peer: Peer, folder: Path) -> boo
 
 
 def _gives_a_number_of_buckets(peer: Peer, folder: Path) -> bool:
-    return bool(Played(peer, folder, bucket="").ask("bucket mode") != "HASH_DYNAMIC")
+    return bool(Played(peer, folder, options={"bucket": ""}).ask("bucket mode") != "HASH_DYNAMIC")
 
 
 # ------------------------------------------------------------------ changes
 
 
 def _streams_level_0(peer: Peer, folder: Path) -> bool:
-    played = Played(peer, folder, ours=True, **{VECTORS: "true"})
+    played = Played(peer, folder, ours=True, options={VECTORS: "true"})
     played.table.upsert(pa.table({"k": [1], "v": ["a"]}))
-    return played.ask("changes")["1"]["ok"] == [["+I", "1", "a"]]
+    return bool(played.ask("changes")["1"]["ok"] == [["+I", "1", "a"]])
 
 
 def _refuses_changes_of_an_overwrite(peer: Peer, folder: Path) -> bool:
-    played = Played(peer, folder, **{"changelog-producer": "input"}).write(("1", "a"))
+    played = Played(peer, folder, options={"changelog-producer": "input"}).write(("1", "a"))
     played.write(("2", "b"), do="overwrite")
     return not played.accepts("changes")
 
@@ -331,14 +333,16 @@ def _looks_at_consumers_in_a_rollback(peer: Peer, folder: Path) -> bool:
 
 
 def _expires_as_options_say(peer: Peer, folder: Path) -> bool:
-    played = Played(peer, folder, **{"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "2"})
+    played = Played(
+        peer, folder, options={"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "2"}
+    )
     for value in "abcde":
         played.write(("1", value))
     return len(played.table.snapshots()) == 2
 
 
 def _leaves_old_consumers(peer: Peer, folder: Path) -> bool:
-    played = Played(peer, folder, **{"consumer.expiration-time": "1 h"}).write(("1", "a"))
+    played = Played(peer, folder, options={"consumer.expiration-time": "1 h"}).write(("1", "a"))
     consumer = played.path / "consumer" / "consumer-reader"
     consumer.parent.mkdir()
     consumer.write_text('{"nextSnapshot": 1}')
@@ -393,7 +397,7 @@ def _converts(old: str, new: str, value: str) -> Shows:
 def _ignores_ours(peer: Peer, folder: Path) -> bool:
     """Whether a peer reads and writes a table with fences, our fields of snapshots and checksums."""
     options = {"full-compaction.delta-commits": "3", VECTORS: "true"}
-    played = Played(peer, folder, ours=True, **options)
+    played = Played(peer, folder, ours=True, options=options)
     for value in "abc":
         played.table.upsert(pa.table({"k": [1], "v": [value]}))
     played.table.expire_snapshots(retain_last=1)
@@ -410,7 +414,7 @@ def _stays_in_the_table(peer: Peer, folder: Path) -> bool:
     return not played.accepts("read latest")
 
 
-_GROUP: Final = {
+_GROUP: Final[Mapping[str, str]] = {
     "merge-engine": "partial-update",
     "fields.g.sequence-group": "v",
     "fields.v.aggregate-function": "listagg",
@@ -425,7 +429,7 @@ CLAIMS: Final = (
         "another function is refused",
         DIFFERS,
         DIFFERS,
-        _refuses_option("fields.v.aggregate-function", "max", **SUMS),
+        _refuses_option("fields.v.aggregate-function", "max", options=SUMS),
     ),
     Claim("WH-1", "a warehouse of ours has its tables", SAME, SAME, _finds_our_tables),
     *(
@@ -450,7 +454,7 @@ CLAIMS: Final = (
         "a function whose order counts is refused in a sequence group",
         DIFFERS,
         DIFFERS,
-        refuses(("1", "a", "1"), columns={**COLUMNS, "g": "INT"}, **_GROUP),
+        refuses(("1", "a", "1"), columns={**COLUMNS, "g": "INT"}, options=_GROUP),
     ),
     Claim("MRG-26", "any name of ignore-delete counts", SAME, SAME, _counts_every_name_of_ignore_delete),
     Claim("MRG-34", "count-limit leaves the first array whole", DIFFERS, SAME, _leaves_a_first_array_whole),
@@ -462,7 +466,7 @@ CLAIMS: Final = (
         refuses(
             ("1", '[["1"]]'),
             columns={"k": "INT", "v": "ARRAY<ROW<a INT>>"},
-            **{
+            options={
                 "merge-engine": "aggregation",
                 "fields.v.aggregate-function": "nested_update",
                 "fields.v.nested-key": "a",
@@ -478,7 +482,7 @@ CLAIMS: Final = (
         refuses(
             ("1", "1"),
             columns={"k": "INT", "v": "INT"},
-            **{**SUMS, "fields.v.aggregate-function": "count"},
+            options={**SUMS, "fields.v.aggregate-function": "count"},
         ),
     ),
     Claim("MRG-21", "a late record loses to a deletion", DIFFERS, DIFFERS, _remembers_deletions),
@@ -487,7 +491,7 @@ CLAIMS: Final = (
         "a nested sequence field is refused",
         DIFFERS,
         DIFFERS,
-        refuses(("1", '["1"]'), columns={"k": "INT", "v": "ROW<a INT>"}, **{"sequence.field": "v"}),
+        refuses(("1", '["1"]'), columns={"k": "INT", "v": "ROW<a INT>"}, options={"sequence.field": "v"}),
     ),
     Claim(
         "MRG-24",
@@ -497,7 +501,7 @@ CLAIMS: Final = (
         refuses(
             ("1", "a", "1"),
             columns={**COLUMNS, "s": "INT"},
-            **{
+            options={
                 "merge-engine": "aggregation",
                 "fields.v.aggregate-function": "listagg",
                 "sequence.field": "s",
@@ -512,7 +516,7 @@ CLAIMS: Final = (
         refuses(
             ("1", "1"),
             columns={"k": "INT", "v": "INT"},
-            **{"merge-engine": "first-row", "sequence.field": "v"},
+            options={"merge-engine": "first-row", "sequence.field": "v"},
         ),
     ),
     Claim("STM-11", "an overwrite shows no state between", DIFFERS, DIFFERS, _overwrites_in_one_step),
@@ -521,14 +525,14 @@ CLAIMS: Final = (
         "full-compaction.delta-commits is refused with the producer lookup",
         DIFFERS,
         DIFFERS,
-        refuses(("1", "a"), **{"full-compaction.delta-commits": "1", "changelog-producer": "lookup"}),
+        refuses(("1", "a"), options={"full-compaction.delta-commits": "1", "changelog-producer": "lookup"}),
     ),
     Claim(
         "CMP-31",
         "full-compaction.delta-commits is refused for an append table",
         SAME,
         SAME,
-        refuses(("1", "a"), keys=(), bucket="-1", **{"full-compaction.delta-commits": "1"}),
+        refuses(("1", "a"), keys=(), options={"bucket": "-1", "full-compaction.delta-commits": "1"}),
     ),
     Claim(
         "CMP-25",
