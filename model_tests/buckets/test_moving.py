@@ -29,6 +29,7 @@ from pktable_spec.model.moving import placed
 from pktable_spec.vocabulary import RowKind
 
 from model_tests.append.paimon_tables import expected_of, expected_rows, rows_of
+from model_tests.backends.as_planned import commit_as_planned
 from model_tests.backends.spark_session import spark_session
 from model_tests.buckets.tables import INITIAL, TARGET, real
 from model_tests.buckets.test_index import between
@@ -339,7 +340,7 @@ def test_a_compaction_becomes_visible_whole(tmp_path: Path, step: int, staged: b
 
     def others(put: Callable[[], Any]) -> Any:
         if staged:
-            assert not planned.commit_as_planned(CommitId.new())
+            assert not commit_as_planned(planned, CommitId.new())
         else:
             planned.discard()
             Table.open(tmp_path / "t").upsert(rows([("b", 9, 2)]))

@@ -220,16 +220,14 @@ def differences(case: WrittenOn, peers: Mapping[str, Peer], folder: Path) -> Ite
         expected = plain(rows_of(table.to_arrow(snapshot=snapshot.id)))
         for name, read in found.items():
             rows = read if isinstance(read, PeerError) else read.get(snapshot.id)
-            if isinstance(rows, list):
-                rows = plain(rows)
-            if rows != expected:
+            if (plain(rows) if isinstance(rows, list) else rows) != expected:
                 yield f"{case.name}, snapshot {snapshot.id}: {name} reads {shown(rows)}, expected {shown(expected)}"
     if case.branch is not None:
         expected = plain(rows_of(branch_of(on).to_arrow()))
         for reader in readers:
-            rows = plain(reader.ask("read latest", table=str(on.path), on=case.branch))
-            if rows != expected:
-                yield f"{case.name}, branch: {reader.name} reads {shown(rows)}, expected {shown(expected)}"
+            latest = plain(reader.ask("read latest", table=str(on.path), on=case.branch))
+            if latest != expected:
+                yield f"{case.name}, branch: {reader.name} reads {shown(latest)}, expected {shown(expected)}"
     yield from (f"{case.name}: {one}" for one in table.check().findings if one.severity == "error")
 
 
