@@ -27,7 +27,7 @@ _DATA, _LENGTH, _DICTIONARY = 1, 2, 3  # kinds of streams
 _FIXED_WIDTHS: Final = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)
 _FOOTER_STRIPES, _FOOTER_TYPES, _SUBTYPES = 3, 4, 2
 _OFFSET, _INDEX_BYTES, _DATA_BYTES, _FOOTER_BYTES, _ROWS = 1, 2, 3, 4, 5
-_STREAMS, _ENCODINGS, _KIND, _COLUMN, _STREAM_BYTES = 1, 2, 1, 2, 3
+_STREAMS, _ENCODINGS, _KIND_OF, _COLUMN, _LENGTH_OF = 1, 2, 1, 2, 3
 _OF_VERSION_1: Final = (0, 1)  # encodings of a column
 
 Unpack = Callable[[bytes], bytes]
@@ -84,11 +84,11 @@ def _bytes_of_row(
     at, rows = _number(stripe, _OFFSET), max(1, _number(stripe, _ROWS))
     footer_at = at + _number(stripe, _INDEX_BYTES) + _number(stripe, _DATA_BYTES)
     footer = _message(_unpacked(_bytes(source, footer_at, _number(stripe, _FOOTER_BYTES)), unpack))
-    encodings = [_number(_message(part), _KIND) for part in footer[_ENCODINGS]]
+    encodings = [_number(_message(part), _KIND_OF) for part in footer[_ENCODINGS]]
     places: dict[tuple[int, int], tuple[int, int]] = {}
     for stream in map(_message, footer[_STREAMS]):
-        length = _number(stream, _STREAM_BYTES)
-        places[_number(stream, _COLUMN), _number(stream, _KIND)] = at, length
+        length = _number(stream, _LENGTH_OF)
+        places[_number(stream, _COLUMN), _number(stream, _KIND_OF)] = at, length
         at += length
     values: dict[str, float] = defaultdict(lambda: 1.0)  # of a row
     longest: dict[str, int] = defaultdict(int)

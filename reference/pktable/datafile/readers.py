@@ -289,7 +289,7 @@ class OrcRows:
         if found:
             name, part = found[0]
             raise InvalidRequestError(
-                f"{self._at}: column {name!r} beside the nested column {part!r}: the library that reads ORC takes one "
+                f"{self._at}: column {name!r} next to the nested column {part!r}: the library that reads ORC takes one "
                 "for a part of the other; a writer of Parquet can write the rows again"
             )
 
