@@ -345,8 +345,8 @@ PROTOCOL = (
             retention,
             (
                 "        self._needed_by_all()  # finds",
-                "        kept = [*self._snapshots.retained()[-retain_last:], *map(self._snapshots.by_tag, "
-                "self._snapshots.tags())]\n"
+                "        kept = [one for one in self._snapshots.retained() if one not in old]\n"
+                "        kept += map(self._snapshots.by_tag, self._snapshots.tags())\n"
                 "        candidates = candidates.difference(*map(self.needed_files, kept))  # finds",
             ),
             (
@@ -498,7 +498,7 @@ PROTOCOL = (
     ),
     _mutant(
         46, "an expiry does not look at consumers",
-        patched((Consumers, "first_needed", instead(lambda _: None))), "CMT-59",
+        patched((Consumers, "first_needed", instead(lambda *_: None))), "CMT-59",
         "a: consume, expire most", "a", "snapshot 9 was removed, which consumer-a had not read",
     ),
     _mutant(

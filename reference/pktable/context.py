@@ -220,14 +220,20 @@ class TableContext:
     @property
     def has_dynamic_buckets(self) -> bool:
         """Whether an index says which bucket has which keys, and buckets grow in number. Clauses: BKT-1."""
-        has_index = set(self.schema.primary_keys).issuperset(self.schema.partition_keys)
-        return has_index and not self.has_unaware_buckets and self.options.bucket == DYNAMIC_BUCKETS
+        return self._has_room_to_grow and not self._crosses_partitions
 
     @property
     def moves_keys(self) -> bool:
         """Whether a key has one place in all partitions, and a write moves it to another. Clauses: BKT-21."""
-        inside = set(self.schema.primary_keys).issuperset(self.schema.partition_keys)
-        return bool(self.schema.primary_keys) and not inside and self.options.bucket == DYNAMIC_BUCKETS
+        return self._has_room_to_grow and self._crosses_partitions
+
+    @property
+    def _has_room_to_grow(self) -> bool:
+        return not self.has_unaware_buckets and self.options.bucket == DYNAMIC_BUCKETS
+
+    @property
+    def _crosses_partitions(self) -> bool:
+        return not set(self.schema.primary_keys).issuperset(self.schema.partition_keys)
 
     @property
     def postpones_buckets(self) -> bool:
