@@ -152,7 +152,7 @@ class Reshaping:
         )
 
     def _apply(self, line: Line, changes: Sequence[tuple[RowKind, Values]]) -> None:
-        """Fold changes into the rows; values beside the key are told apart by their place in a list."""
+        """Fold changes into the rows, each of which is a place in a list for the oracle."""
         of_change = [values for _, values in changes]
         before = [Change(RowKind.INSERT, (row[0], row[1], at)) for at, row in enumerate(line.rows)]
         new = [Change(kind, (row[0], row[1], len(before) + at)) for at, (kind, row) in enumerate(changes)]

@@ -31,7 +31,7 @@ def test_tables_of_every_shape_read_as_the_oracle_says_on_spark() -> None:
 
 
 FAULTS: dict[str, tuple[int, Any, str, Callable[..., Any]]] = {
-    "keys stay where they are": (9, moving, "_moves", moving._stays),
+    "keys stay where they are": (9, moving, "moves", moving.stays),
     "rows that wait are taken in another order": (5, postponed, "in_order", lambda files: tuple(files[::-1])),
 }
 """A seed that shows the fault, and what is replaced by what."""

@@ -165,7 +165,7 @@ class MovingKeys:
             known.append((old, partitions, buckets))
         adds = rows.column(KIND_COLUMN).to_numpy() & 1 == 0
         batch = _Batch(keys, len(firsts), of_own[own.numbers], adds, before)
-        settled = (_moves if self._moves_rows else _stays)(batch)
+        settled = (moves if self._moves_rows else stays)(batch)
         buckets = self._buckets(rows, batch, settled, known)
         self._remember(rows.select(names), firsts, settled, known, (keys[settled.rows], buckets))
         written = self._written(rows, batch, settled)
@@ -274,7 +274,7 @@ class MovingKeys:
         return found
 
 
-def _moves(batch: _Batch) -> _Settled:
+def moves(batch: _Batch) -> _Settled:
     """Each row goes to its partition, and a retraction to where its key was. Clauses: BKT-22, BKT-24."""
     order = np.argsort(batch.keys, kind="stable")
     keys, own, adds = batch.keys[order], batch.partitions[order], batch.adds[order]
@@ -294,7 +294,7 @@ def _moves(batch: _Batch) -> _Settled:
     return _Settled(np.concatenate([gone, rows])[at], moved, partitions, after)
 
 
-def _stays(batch: _Batch) -> _Settled:
+def stays(batch: _Batch) -> _Settled:
     """Each row goes to where its key is, or where the first row of the key goes. Clauses: BKT-23, BKT-24."""
     after = batch.before.copy()
     (adds,) = np.nonzero(batch.adds)
