@@ -23,7 +23,7 @@ from pktable.catalog.read_plan import plan_read
 from pktable.catalog.state import TableState
 from pktable.format.metadata.snapshot import Snapshot
 from pktable.predicate import parse
-from pktable.run.runner import Query, RowChange
+from pktable.run.runner import Query, RowChange, found_rows
 from pktable.staged import StagedCompaction, StagedRows
 from pktable.table import check as findings_of
 from pktable_conform.judge.checks import check, fail
@@ -216,7 +216,7 @@ class AppendRun:
             state, context = self.table.catalog.state(), self.table.catalog.context
             predicate = parse(_sql(condition), self.table.schema.fields)
             parts = plan_read(context, self.table.catalog.states, state, fresh=True, predicate=predicate)
-            found = self.table.runner.find(context, Query(parts, (), predicate))
+            found = found_rows(self.table.runner, context, Query(parts, (), predicate))
 
             def work(on: TableState) -> RowChange:
                 if on is not state:

@@ -15,6 +15,7 @@ from pktable.catalog.read_plan import plan_read
 from pktable.catalog.state import TableState
 from pktable.format.metadata.manifest import ADD, ManifestEntry
 from pktable.predicate import parse
+from pktable.run import runner
 from pktable.run.runner import FoundRows, Query, RowChange
 from pktable.run.spark.runner import SparkRunner
 from pktable.staged import RowWork, StagedRows
@@ -55,7 +56,7 @@ def query_of(table: Table, where: str, columns: Sequence[str] = (), state: Table
 
 def found_rows(table: Table, where: str, state: TableState | None = None) -> list[FoundRows]:
     """Return where the rows lie that satisfy a condition, at some state of the table."""
-    return table.runner.find(table.catalog.context, query_of(table, where, state=state))
+    return runner.found_rows(table.runner, table.catalog.context, query_of(table, where, state=state))
 
 
 @covers("APP-1", "APP-12", "APP-13", "META-11", "RD-15")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pktable import CommitId, InvalidRequestError, Table
@@ -207,16 +208,16 @@ def test_an_overwrite_of_rows_that_another_deletes_is_computed_again(tmp_path: P
         tmp_path / "t", "region STRING, id INT, v STRING", primary_key=None, options=APPENDED["vectors"]
     )
     table.append(rows("eu", 1, 2, 3))
-    other, original, computed = Table.open(table.path), table.runner.find, []
+    other, original, computed = Table.open(table.path), table.runner.results, []
 
-    def find(*arguments: object) -> object:
-        places = original(*arguments)  # type: ignore[arg-type]
+    def find(*arguments: Any) -> Any:
+        places = original(*arguments)
         computed.append(1)
         if len(computed) == 1:
             other.delete(where="id = 2")
         return places
 
-    table.runner.find = find  # type: ignore[assignment,method-assign]
+    table.runner.results = find  # type: ignore[assignment,method-assign]
     table.overwrite(rows("eu", 4), where="id >= 2")
     assert len(computed) == 2
     assert found(table) == ["eu1", "eu4"]

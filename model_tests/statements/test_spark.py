@@ -10,9 +10,9 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from pktable import InvalidRequestError, Table
+from pktable.bucket.read import located_rows
 from pktable.catalog.read_plan import plan_read
 from pktable.predicate import parse
-from pktable.run.local import LocalRunner
 from pktable.run.runner import Query
 from pktable.run.spark import native_scan
 from pktable.run.spark.runner import SparkRunner
@@ -113,12 +113,18 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def located(runner: Any, path: Path, where: str | None, columns: list[str]) -> list[tuple[object, ...]]:
+def located(
+    runner: SparkRunner | None, path: Path, where: str | None, columns: list[str]
+) -> list[tuple[object, ...]]:
     table = Table.open(path)
     context, predicate = table.catalog.context, parse(where, table.schema.fields) if where else None
     parts = plan_read(context, table.catalog.states, table.catalog.state(), fresh=True, predicate=predicate)
-    found = runner.read_located(context, Query(parts, columns, predicate))
-    rows = found if isinstance(found, pa.Table) else found.toArrow()
+    if runner is None:
+        rows = pa.concat_tables(
+            table for part in parts for table in located_rows(context, part, columns, predicate)
+        )
+    else:
+        rows = runner.read_located(context, Query(parts, columns, predicate)).toArrow()
     assert rows.column_names == [*columns, *PLACE]
     return sorted((tuple(row.values()) for row in rows.to_pylist()), key=str)
 
@@ -137,7 +143,7 @@ def test_sparks_own_scan_finds_the_places_that_the_kernel_finds(
         ("id > 250 AND p = 'c'", []),
         (fails_for_a_deleted_row, ["p"]),
     ):
-        expected = located(LocalRunner(), places, where, columns)
+        expected = located(None, places, where, columns)
         assert expected
         assert located(SparkRunner(spark_session()), places, where, columns) == expected
 

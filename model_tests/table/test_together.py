@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from pktable import CorruptFileError, Table
 from pktable.run import local
+from pktable.run.runner import CompactionTask
 from pktable.run.together import together
 from pktable_spec.covers import covers
 
@@ -76,14 +77,14 @@ def test_buckets_that_are_compacted_at_once_hold_the_rows_of_those_that_are_not(
 ) -> None:
     one, several = written(tmp_path / "one"), written(tmp_path / "several")
     one.compact(full=True)
-    workers, run = set[threading.Thread](), local.run_task
+    workers, run = set[threading.Thread](), CompactionTask.run
 
     def seen(*given: object) -> object:
         workers.add(threading.current_thread())
         return run(*given)  # type: ignore[arg-type]
 
     monkeypatch.setattr(local, "ONE_THREAD_BYTES", 0)
-    monkeypatch.setattr(local, "run_task", seen)
+    monkeypatch.setattr(CompactionTask, "run", seen)
     several.compact(full=True)
     assert threading.current_thread() not in workers
     assert several.to_arrow().sort_by("k") == one.to_arrow().sort_by("k")

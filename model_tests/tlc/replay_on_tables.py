@@ -183,7 +183,7 @@ class Replay:
             raise DifferenceError(f"{step['inputs']} to level {step['level']} is no pick")
         upgrades = {self.names[name] for name in step["upgrades"]}
         for size in (SMALLEST, GREATEST):
-            changes = self.table.runner.compact(
+            changes = self.table.runner.results(
                 _with_target(self.table.catalog.context, size),
                 [CompactionTask(bucket, Pick(step["level"], files), f"{len(self.names)}-{size[0]}", 0)],
             )

@@ -29,7 +29,7 @@ from pktable.ingest.sources import accept_parts, accept_rows
 from pktable.merge_builder import MergeBuilder
 from pktable.predicate import Predicate, parse
 from pktable.run.of_frames import raised_for
-from pktable.run.runner import Query, RowChange, Runner, understands_sparks_words
+from pktable.run.runner import Query, RowChange, Runner, found_rows, understands_sparks_words
 from pktable.staged import RowWork, StagedRows
 from pktable.staged_write import StagedWrite, Work
 from pktable.staging import Stager
@@ -110,8 +110,8 @@ class Statements:
             # The columns of sequence.field say how new the deletion is.
             whole = context.user_order is not None
             columns = context.schema.value_names if whole else context.schema.primary_keys
-            query = self._query(state, columns, predicate)
-            return self.runner.rows_to_write(context, query), ChangeKind(RowKind.DELETE, keys_only=not whole)
+            query = replace(self._query(state, columns, predicate), is_written=True)
+            return self.runner.read(context, query), ChangeKind(RowKind.DELETE, keys_only=not whole)
 
         return self._written(work, commit_id)
 
@@ -134,7 +134,7 @@ class Statements:
         """Delete rows of an append table by their positions. Clauses: APP-12."""
 
         def work(state: TableState) -> RowChange:
-            return RowChange(self.runner.find(self.catalog.context, self._query(state, (), predicate)))
+            return RowChange(found_rows(self.runner, self.catalog.context, self._query(state, (), predicate)))
 
         return self._changed(work, commit_id)
 
@@ -213,7 +213,8 @@ class Statements:
                 return None, change
             parts = plan_read(context, self.catalog.states, state, fresh=True, predicate=None)
             parts = [part for part in parts if part.state.place.partition in old]
-            return self.runner.rows_to_write(context, Query(parts, context.schema.value_names)), change
+            query = Query(parts, context.schema.value_names, is_written=True)
+            return self.runner.read(context, query), change
 
         return self._written(work, commit_id, lambda one: one in old)
 
@@ -242,7 +243,7 @@ class Statements:
             return self.execute(statement, merge.source, predicate, commit_id)
 
         def work(state: TableState) -> RowChange:
-            return RowChange(self.runner.find(context, self._query(state, (), predicate)), rows)
+            return RowChange(found_rows(self.runner, context, self._query(state, (), predicate)), rows)
 
         return self._changed(work, commit_id)
 

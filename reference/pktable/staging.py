@@ -164,7 +164,7 @@ class Stager:
                     dropped = {file.file_name: one.positions[file.file_name]}
                     token = str(uuid.uuid4())
                     tasks.append(RewriteTask(bucket, (file,), token, self.clock(), FROM_WRITE, dropped))
-        return self.runner.rewrite(self.context, tasks) if tasks else []
+        return self.runner.results(self.context, tasks) if tasks else []
 
     def compacted(
         self,
@@ -193,13 +193,13 @@ class Stager:
                 RewriteTask(bucket, chosen.files, token, now, FROM_COMPACTION)
                 for bucket, chosen, token, now in picks
             ]
-            return [*self.runner.rewrite(self.context, rewrites)]
+            return [*self.runner.results(self.context, rewrites)]
         tasks = []
         for bucket, chosen, token, now in picks:
             names = cached_rows.keys() & {file.file_name for file in chosen.files}
             rows = {name: cached_rows[name] for name in names}
             tasks.append(CompactionTask(bucket, chosen, token, now, rows))
-        return [change for change in self.runner.compact(self.context, tasks) if not change.empty]
+        return [change for change in self.runner.results(self.context, tasks) if not change.empty]
 
     def _that_may_share_keys(self, state: TableState) -> list[BucketId]:
         """Return the buckets that must be compacted together, because a key may have moved between them.

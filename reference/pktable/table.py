@@ -284,7 +284,7 @@ def runner_of(spark: SparkSession | None, wanted: Runner | str | None = None) ->
     ``wanted``: another runner, or "local" or "spark" for all work. Raises InvalidRequestError.
     """
     if wanted is not None and not isinstance(wanted, str):
-        if not hasattr(wanted, "rows_to_write"):
+        if not hasattr(wanted, "read_changes"):
             raise InvalidRequestError(f"runner: expected a runner or its name, found {wanted!r}")
         return wanted
     expect_runner(wanted, has_spark=spark is not None)

@@ -35,6 +35,13 @@ class Pieces:
             return pa.concat_tables([schema.empty_table(), *tables])
         from pktable.run.spark.errors import raised_here
         from pktable.run.spark.pieces import frame_of_pieces
+        from pktable.run.spark.types import spark_schema
 
         with raised_here():
-            return declared(frame_of_pieces(self.session, pieces, fields).toArrow(), schema)
+            frame = frame_of_pieces(self.session, pieces, called, spark_schema(fields), spread=True)
+            return declared(frame.toArrow(), schema)
+
+
+def called(piece: Piece) -> Iterator[pa.Table]:
+    """Return what ``piece`` yields."""
+    return piece()

@@ -24,7 +24,7 @@ from pktable_spec.errors import CorruptFileError, InvalidRequestError, SnapshotN
 from pktable_hudi.format.avro_schema import fields_of
 from pktable_hudi.format.key_summary import KeyBatch
 from pktable_hudi.lookup import SliceLookup
-from pktable_hudi.pieces import Pieces
+from pktable_hudi.pieces import Pieces, called
 from pktable_hudi.settings import HudiSettings, expect_instant
 from pktable_hudi.slice_read import SliceReader
 from pktable_hudi.slices import FileSlice, file_groups, slices_at
@@ -167,6 +167,7 @@ class HudiScan(ArrowRows):
 
     def _frame(self, splits: Sequence[HudiSplit], fields: Sequence[Field]) -> Any:
         from pktable.run.spark.pieces import frame_of_pieces
+        from pktable.run.spark.types import spark_schema
 
         from pktable_hudi.native import native_frame, native_slices
 
@@ -178,7 +179,8 @@ class HudiScan(ArrowRows):
             for split in sorted(splits, key=lambda one: -one.size_bytes)
             if id(split.slice) not in natively
         ]
-        frame = frame_of_pieces(self.session, pieces, [_nullable(one) for one in fields])
+        schema = spark_schema([_nullable(one) for one in fields])
+        frame = frame_of_pieces(self.session, pieces, called, schema, spread=True)
         if native:
             own = native_frame(self.session, splits[0].reader, native)
             frame = frame.unionAll(own) if pieces else own

@@ -52,6 +52,10 @@ class BucketTask:
     def file_count(self) -> int:
         return len(distinct_files(self.bucket)) + len(self.bucket.changelog)
 
+    def run(self, context: TableContext) -> BucketReport:
+        """Check the bucket."""
+        return check_bucket(context, self)
+
     @property
     def input_bytes(self) -> int:
         entries = [*distinct_files(self.bucket), *(logged.entry for logged in self.bucket.changelog)]

@@ -39,15 +39,15 @@ from pktable.check.findings import Progress
 from pktable.context import TableContext
 from pktable.ingest.changes import ChangeKind
 from pktable.ingest.parts import Spooled
-from pktable.lsm.bucket import BucketChange, BucketId, FileChange
+from pktable.lsm.bucket import BucketId
 from pktable.run.runner import (
     ChangeQuery,
-    CompactionTask,
-    FoundRows,
+    Piece,
     Query,
-    RewriteTask,
+    Result,
     RowChange,
     Runner,
+    SearchTask,
     row_width,
 )
 from pktable.run.together import AT_ONCE
@@ -127,20 +127,20 @@ class RunnerBySize:
             return self.here.write(context, held, change, assigner, next_sequence, new, now_millis)
         return self.cluster.write(context, rows, change, assigner, next_sequence, new, now_millis)
 
-    def compact(self, context: TableContext, tasks: Sequence[CompactionTask]) -> list[BucketChange]:
-        return self._compactor(sum(task.input_bytes for task in tasks)).compact(context, tasks)
-
-    def rewrite(self, context: TableContext, tasks: Sequence[RewriteTask]) -> list[FileChange]:
-        return self._compactor(sum(task.input_bytes for task in tasks)).rewrite(context, tasks)
-
-    def find(self, context: TableContext, query: Query) -> list[FoundRows]:
-        choice = self._statement_choice(context, query, max(TINY_BYTES, SMALL_BYTES))
-        return self._runner("search", choice).find(context, query)
-
-    def read_located(self, context: TableContext, query: Query, *, row_ids: bool = False) -> Any:
-        return self.cluster.read_located(context, query, row_ids=row_ids)
+    def results(self, context: TableContext, pieces: Sequence[Piece[Result]]) -> list[Result]:
+        searches: list[Any] = [piece for piece in pieces if isinstance(piece, SearchTask)]
+        if searches:
+            query = Query([one.part for one in searches], (), searches[0].predicate)
+            choice = self._statement_choice(context, query, max(TINY_BYTES, SMALL_BYTES))
+            return self._runner("search", choice).results(context, pieces)
+        size = sum(piece.input_bytes for piece in pieces)
+        fits = _within(size <= COMPACTED_BYTES, f"{size:,} bytes of files", COMPACTED_BYTES)
+        return self._runner("compaction", self._asked() or fits).results(context, pieces)
 
     def read(self, context: TableContext, query: Query) -> Any:
+        if query.is_written:
+            choice = self._statement_choice(context, query, SMALL_BYTES)
+            return self._runner("statement", choice).read(context, query)
         if self._runner("read", self.choice(context, query, lazy=True)) is self.here:
             rows = self.here.to_arrow(context, self._bounded(context, query))
             few = rows.num_rows <= FOUND_ROWS and rows.nbytes <= TINY_BYTES
@@ -155,10 +155,6 @@ class RunnerBySize:
             return query
         most = FOUND_ROWS + 1
         return replace(query, limit=most if query.limit is None else min(query.limit, most))
-
-    def rows_to_write(self, context: TableContext, query: Query) -> Any:
-        choice = self._statement_choice(context, query, SMALL_BYTES)
-        return self._runner("statement", choice).read(context, query)
 
     def read_changes(self, context: TableContext, query: ChangeQuery) -> Any:
         return self.cluster.read_changes(context, query)
@@ -209,11 +205,6 @@ class RunnerBySize:
         few = query.predicate is not None or most_rows <= TINY_ROWS
         what = f"DataFrame of {rows:,} rows and {size:,} bytes of the columns"
         return _within(few and size <= min(TINY_BYTES, SMALL_BYTES), what, TINY_BYTES)
-
-    def _compactor(self, input_bytes: int) -> Runner:
-        what = f"{input_bytes:,} bytes of files"
-        choice = self._asked() or _within(input_bytes <= COMPACTED_BYTES, what, COMPACTED_BYTES)
-        return self._runner("compaction", choice)
 
     def _statement_choice(self, context: TableContext, query: Query, most_bytes: int) -> Choice:
         size = query.needed_bytes(context.schema)

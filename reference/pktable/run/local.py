@@ -9,28 +9,23 @@ Clauses: RD-9, RD-12, CMT-12.
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pktable_spec.vocabulary import ROW_ID
 
-from pktable.bucket.append_rewrite import rewrite_files
 from pktable.bucket.assign import BucketAssigner
 from pktable.bucket.changes import change_schema, read_changes
-from pktable.bucket.compact import compact_bucket
 from pktable.bucket.read import (
     FILE,
     POSITION,
     BucketRead,
     by_file,
     located_rows,
-    positions_by_file,
     read_bucket,
 )
 from pktable.bucket.write import BucketAppend, merged_by_bucket
@@ -42,19 +37,19 @@ from pktable.format.arrow_nulls import declared
 from pktable.format.vectors.deletion_vector import DeletionVector, VectorBuilder
 from pktable.ingest.changes import ChangeKind, expect_arrow
 from pktable.ingest.parts import Spooled, in_parts
-from pktable.lsm.bucket import BucketChange, BucketId, FileChange
 from pktable.predicate import Predicate
 from pktable.run.collect import SHARE, Collector, with_kinds
 from pktable.run.runner import (
+    SMALL_FILE_BYTES,
     ChangeQuery,
-    CompactionTask,
     FoundRows,
+    Piece,
     Query,
-    RewriteTask,
+    Result,
     RowChange,
-    SizedTask,
+    gathered,
 )
-from pktable.run.together import AT_ONCE, together
+from pktable.run.together import CORES, together
 from pktable.statements.arrow_rows import ArrowStatement
 from pktable.statements.plan import KIND, Statement
 from pktable.store.guard import GuardedStore
@@ -62,19 +57,8 @@ from pktable.store.new_files import NewFiles, remove_quietly
 
 FIRST_ID = "__pktable_first_row_id"
 ONE_THREAD_BYTES = 4 << 20  # of data files, with which one thread is done before others have started
-SMALL_FILE_BYTES = 64 << 10
-"""On average, of files that take Python longer than Arrow: threads wait for each other."""
 
-Result = TypeVar("Result")
-
-
-class _Change(Protocol):
-    @property
-    def created(self) -> tuple[str, ...]: ...
-
-
-Task = TypeVar("Task", bound=SizedTask)
-Change = TypeVar("Change", bound=_Change)
+Found = TypeVar("Found")
 
 
 class LocalRunner:
@@ -99,34 +83,16 @@ class LocalRunner:
         collector = Collector(context, assigner, next_sequence, new, now_millis)
         return merged_by_bucket(collector.written(checked))
 
-    def compact(self, context: TableContext, tasks: Sequence[CompactionTask]) -> list[BucketChange]:
-        """Carry out ``tasks``; nothing becomes visible. On failure the files made are removed. Clauses: CMT-12."""
-        return _carried_out(context, run_task, tasks)
-
-    def rewrite(self, context: TableContext, tasks: Sequence[RewriteTask]) -> list[FileChange]:
-        """Carry out ``tasks``; nothing becomes visible. On failure the files made are removed. Clauses: CMT-12."""
-        return _carried_out(context, run_rewrite, tasks)
-
-    def find(self, context: TableContext, query: Query) -> list[FoundRows]:
-        """Return where rows lie; large inputs are searched by several threads. Clauses: APP-2."""
-        pieces = [piece for part in query.parts for piece in by_file(part)]
-        if _in_one_thread(context, query):
-            found = [found_rows(context, piece, query.predicate) for piece in pieces]
-        else:
-            with ThreadPoolExecutor(os.cpu_count()) as threads:
-                found = list(threads.map(lambda piece: found_rows(context, piece, query.predicate), pieces))
-        return gathered(found)
-
-    def read_located(self, context: TableContext, query: Query, *, row_ids: bool = False) -> pa.Table:
-        """Return rows with where they lie. Clauses: APP-2."""
-        schema = located_schema(context, query.columns, row_ids=row_ids)
-        tables = (
-            table
-            for part in query.parts
-            for table in located_rows(context, part, query.columns, query.predicate, row_ids=row_ids)
+    def results(self, context: TableContext, pieces: Sequence[Piece[Result]]) -> list[Result]:
+        """Run ``pieces``, large ones by several threads. On failure the files made are removed. Clauses: CMT-12."""
+        size, least = sum(piece.input_bytes for piece in pieces), pieces[0].least_bytes * len(pieces)
+        threads = 1 if _in_one_thread(context, size, least) else pieces[0].at_once
+        return together(
+            lambda piece: piece.run(context),
+            pieces,
+            lambda result: remove_quietly(context.store, result.created),
+            threads=threads,
         )
-        rows = tables if query.limit is None else _first(tables, query.limit)
-        return pa.concat_tables([schema.empty_table(), *(declared(table, schema) for table in rows)])
 
     def read(self, context: TableContext, query: Query) -> pa.Table:
         """Return the rows of ``query``. Reading stops when there are as many as its limit. Clauses: RD-9."""
@@ -137,9 +103,6 @@ class LocalRunner:
         else:
             tables = list(_first(_tables(context, query), query.limit))
         return declared(pa.concat_tables(tables), empty.schema) if tables else empty
-
-    def rows_to_write(self, context: TableContext, query: Query) -> pa.Table:
-        return self.read(context, query)
 
     def read_changes(self, context: TableContext, query: ChangeQuery) -> pa.Table:
         """Return changes, in order. Clauses: CHG-11."""
@@ -179,56 +142,6 @@ class LocalRunner:
     ) -> Iterator[BucketReport]:
         """Check buckets one after the other."""
         return check_here(context, tasks, progress)
-
-
-def _carried_out(
-    context: TableContext, run: Callable[[TableContext, Task], Change], tasks: Sequence[Task]
-) -> list[Change]:
-    """Return the changes of ``tasks``, large ones made by several threads; on failure their files are removed."""
-
-    def undo(change: Change) -> None:
-        remove_quietly(context.store, change.created)
-
-    large = sum(task.input_bytes for task in tasks) > ONE_THREAD_BYTES
-    return together(partial(run, context), tasks, undo, threads=AT_ONCE if large else 1)
-
-
-def run_task(context: TableContext, task: CompactionTask) -> BucketChange:
-    """Carry out one task, here or on an executor; on failure remove the files it made. Clauses: CMT-12."""
-    new = NewFiles(token=task.token)
-    try:
-        return compact_bucket(
-            context, task.state, task.chosen, new, now_millis=task.now_millis, cached_rows=task.cached_rows
-        )
-    except BaseException:
-        new.remove(context.store)
-        raise
-
-
-def run_rewrite(context: TableContext, task: RewriteTask) -> FileChange:
-    """Carry out one task, here or on an executor; on failure remove the files it made. Clauses: CMT-12."""
-    new = NewFiles(token=task.token)
-    try:
-        return rewrite_files(
-            context, task.state, task.files, task.dropped, new, source=task.source, now_millis=task.now_millis
-        )
-    except BaseException:
-        new.remove(context.store)
-        raise
-
-
-def found_rows(context: TableContext, part: BucketRead, predicate: Predicate | None) -> FoundRows:
-    """Return where the rows of ``part`` lie that satisfy ``predicate``. Clauses: APP-2."""
-    return FoundRows(part.state.place.id, positions_by_file(context, part, predicate))
-
-
-def gathered(parts: Iterable[FoundRows]) -> list[FoundRows]:
-    """Return one item for each bucket of ``parts`` in which something was found. No file is in two parts."""
-    found: dict[BucketId, dict[str, DeletionVector]] = {}
-    for part in parts:
-        if part.positions:
-            found.setdefault(part.bucket_id, {}).update(part.positions)
-    return [FoundRows(bucket_id, positions) for bucket_id, positions in found.items()]
 
 
 def vectors_of_places(context: TableContext, places: pa.Table) -> dict[str, DeletionVector]:
@@ -286,13 +199,6 @@ def is_add(kinds: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.equal(pc.bit_wise_and(kinds, 1), 0)
 
 
-def located_schema(context: TableContext, columns: Sequence[str], *, row_ids: bool) -> pa.Schema:
-    """Return the schema of rows with where they lie."""
-    fields = [context.schema.arrow_schema.field(name) for name in columns]
-    place = [pa.field(FILE, pa.string()), pa.field(POSITION, pa.int64())]
-    return pa.schema([*fields, *place, *([pa.field(ROW_ID, pa.int64())] if row_ids else [])])
-
-
 def _tables(context: TableContext, query: Query) -> Iterator[pa.Table]:
     for part in query.parts:
         yield from read_bucket(context, part, query.columns, query.predicate)
@@ -305,29 +211,31 @@ def _first(tables: Iterator[pa.Table], missing: int) -> Iterator[pa.Table]:
         missing -= min(missing, table.num_rows)
 
 
-def _in_one_thread(context: TableContext, query: Query) -> bool:
-    """Return whether several threads would take longer. From a store that is far away they read at the same time."""
-    if query.input_bytes <= ONE_THREAD_BYTES:
+def _in_one_thread(context: TableContext, size: int, least: int) -> bool:
+    """Return whether several threads would take longer. From a store that is far away they read at the same time.
+
+    ``size``: of what is read, in bytes. ``least``: if it is near.
+    """
+    if size <= ONE_THREAD_BYTES:
         return True
-    near = isinstance(context.store, GuardedStore) and context.store.is_local
-    files = sum(len(part.state.files) for part in query.parts)
-    return near and query.input_bytes < SMALL_FILE_BYTES * files
+    return isinstance(context.store, GuardedStore) and context.store.is_local and size < least
 
 
 def _in_parts(
     context: TableContext,
     query: Query,
-    work: Callable[[Iterator[pa.Table]], Result],
+    work: Callable[[Iterator[pa.Table]], Found],
     read: Callable[
         [TableContext, BucketRead, Sequence[str], Predicate | None], Iterator[pa.Table]
     ] = read_bucket,
-) -> Iterable[Result]:
+) -> Iterable[Found]:
     """Return the results of ``work`` on the tables of each part of a query, in order; large reads use threads."""
 
-    def work_on(part: BucketRead) -> Result:
+    def work_on(part: BucketRead) -> Found:
         return work(read(context, part, query.columns, query.predicate))
 
-    if _in_one_thread(context, query):
+    files = sum(len(part.state.files) for part in query.parts)
+    if _in_one_thread(context, query.input_bytes, SMALL_FILE_BYTES * files):
         return map(work_on, query.parts)
-    with ThreadPoolExecutor(os.cpu_count()) as threads:
-        return list(threads.map(work_on, (piece for part in query.parts for piece in by_file(part))))
+    pieces = [piece for part in query.parts for piece in by_file(part)]
+    return together(work_on, pieces, lambda _: None, threads=CORES)

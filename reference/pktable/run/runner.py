@@ -1,5 +1,8 @@
 """Who does the work on buckets, and the pieces of work it is given.
 
+A `Piece` is work on a bucket or on some files of one. It pickles, runs in any process, says how many bytes it reads,
+and leaves no file if it fails.
+
 A `Runner` does the data work of writes, compactions, reads and checks: this process (`LocalRunner`), a Spark cluster
 (`SparkRunner`), or this process for small work and a cluster for the rest (`RunnerBySize`). Nothing a runner does is
 visible before a commit.
@@ -9,15 +12,17 @@ Clauses: CMT-12, RD-9, RD-12.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 import pyarrow as pa
 from pktable_spec.errors import InvalidRequestError
 
+from pktable.bucket.append_rewrite import rewrite_files
 from pktable.bucket.assign import BucketAssigner
-from pktable.bucket.read import BucketRead
+from pktable.bucket.compact import compact_bucket
+from pktable.bucket.read import BucketRead, by_file, positions_by_file
 from pktable.bucket.write import BucketAppend
 from pktable.check.bucket import BucketReport, BucketTask
 from pktable.check.findings import Progress
@@ -30,8 +35,59 @@ from pktable.ingest.changes import ChangeKind
 from pktable.lsm.bucket import BucketChange, BucketId, BucketState, ChangeRead, FileChange
 from pktable.lsm.universal import Pick
 from pktable.predicate import Predicate
+from pktable.run.together import AT_ONCE, CORES
 from pktable.statements.plan import Statement
 from pktable.store.new_files import NewFiles
+
+
+class Work(Protocol):
+    """Work on a bucket or on some files of one. ``input_bytes``: of the files that it reads."""
+
+    @property
+    def input_bytes(self) -> int: ...
+
+    def run(self, context: TableContext) -> Any:
+        """Do the work, here or on an executor; on failure remove the files that it made. Clauses: CMT-12."""
+        ...
+
+
+class Made(Protocol):
+    """The result of a piece. ``created``: the paths of the files that it made."""
+
+    @property
+    def created(self) -> tuple[str, ...]: ...
+
+
+Result = TypeVar("Result", bound=Made, covariant=True)
+
+
+class Piece(Work, Protocol[Result]):
+    """Work that tells which files it made.
+
+    ``at_once``: how many of its kind threads do at the same time. ``least_bytes``: on average, of those where that is
+    faster than one after the other.
+    """
+
+    at_once: ClassVar[int]
+    least_bytes: ClassVar[int]
+
+    def run(self, context: TableContext) -> Result: ...
+
+
+SMALL_FILE_BYTES: Final = 64 << 10
+"""On average, of files that take Python longer than Arrow: threads wait for each other."""
+
+Done = TypeVar("Done")
+
+
+def _or_removed(context: TableContext, token: str, work: Callable[[NewFiles], Done]) -> Done:
+    """Return what ``work`` returns; if it fails remove the files that it made. Clauses: CMT-12."""
+    new = NewFiles(token=token)
+    try:
+        return work(new)
+    except BaseException:
+        new.remove(context.store)
+        raise
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +102,26 @@ class CompactionTask:
     token: str
     now_millis: int
     cached_rows: Mapping[str, pa.Table] = field(default_factory=dict)
+    at_once: ClassVar[int] = AT_ONCE
+    least_bytes: ClassVar[int] = 0
 
     @property
     def input_bytes(self) -> int:
         return sum(file.file_size for file in self.chosen.files)
+
+    def run(self, context: TableContext) -> BucketChange:
+        return _or_removed(
+            context,
+            self.token,
+            lambda new: compact_bucket(
+                context,
+                self.state,
+                self.chosen,
+                new,
+                now_millis=self.now_millis,
+                cached_rows=self.cached_rows,
+            ),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +137,27 @@ class RewriteTask:
     now_millis: int
     source: int
     dropped: Mapping[str, DeletionVector] = field(default_factory=dict)
+    at_once: ClassVar[int] = AT_ONCE
+    least_bytes: ClassVar[int] = 0
 
     @property
     def input_bytes(self) -> int:
         return sum(file.file_size for file in self.files)
+
+    def run(self, context: TableContext) -> FileChange:
+        return _or_removed(
+            context,
+            self.token,
+            lambda new: rewrite_files(
+                context,
+                self.state,
+                self.files,
+                self.dropped,
+                new,
+                source=self.source,
+                now_millis=self.now_millis,
+            ),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +166,34 @@ class FoundRows:
 
     bucket_id: BucketId
     positions: Mapping[str, DeletionVector]
+    created: ClassVar[tuple[str, ...]] = ()
+
+
+def gathered(parts: Iterable[FoundRows]) -> list[FoundRows]:
+    """Return one item for each bucket of ``parts`` in which something was found. No file is in two parts."""
+    found: dict[BucketId, dict[str, DeletionVector]] = {}
+    for part in parts:
+        if part.positions:
+            found.setdefault(part.bucket_id, {}).update(part.positions)
+    return [FoundRows(bucket_id, positions) for bucket_id, positions in found.items()]
+
+
+@dataclass(frozen=True, slots=True)
+class SearchTask:
+    """Files of an append table in which the rows that satisfy a condition are looked for. Clauses: APP-2."""
+
+    part: BucketRead
+    predicate: Predicate | None
+    at_once: ClassVar[int] = CORES
+    least_bytes: ClassVar[int] = SMALL_FILE_BYTES
+
+    @property
+    def input_bytes(self) -> int:
+        return sum(file.file_size for file in self.part.state.files)
+
+    def run(self, context: TableContext) -> FoundRows:
+        found = positions_by_file(context, self.part, self.predicate)
+        return FoundRows(self.part.state.place.id, found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +213,7 @@ class Query:
     """A planned read: parts of the table, and ``columns`` of the rows that ``predicate`` and ``limit`` leave.
 
     ``runner``: "local" or "spark" if the caller wants that one, where there are two. ``decoded_rows``: a guess of how
-    many rows must be decoded, None for all.
+    many rows must be decoded, None for all. ``is_written``: a statement writes the rows, once.
     """
 
     parts: Sequence[BucketRead]
@@ -105,6 +222,7 @@ class Query:
     limit: int | None = None
     runner: str | None = None
     decoded_rows: int | None = None
+    is_written: bool = False
 
     @property
     def row_count(self) -> int:
@@ -131,13 +249,6 @@ class ChangeQuery:
     parts: Sequence[ChangeRead]
     columns: Sequence[str]
     predicate: Predicate | None = None
-
-
-class SizedTask(Protocol):
-    """Some files to be written again. ``input_bytes``: of these files."""
-
-    @property
-    def input_bytes(self) -> int: ...
 
 
 SYSTEM_WIDTH: Final = 9
@@ -194,35 +305,18 @@ class Runner(Protocol):
         """
         ...
 
-    def compact(self, context: TableContext, tasks: Sequence[CompactionTask]) -> list[BucketChange]:
-        """Carry out ``tasks``. If one fails, the files made by all are removed. Clauses: CMP-16, CMT-12."""
-        ...
+    def results(self, context: TableContext, pieces: Sequence[Piece[Result]]) -> list[Result]:
+        """Return the results of ``pieces``, all of one kind, in any order; nothing becomes visible.
 
-    def rewrite(self, context: TableContext, tasks: Sequence[RewriteTask]) -> list[FileChange]:
-        """Carry out ``tasks``, a change each. If one fails, the files made by all are removed. Clauses: CMT-12."""
-        ...
-
-    def find(self, context: TableContext, query: Query) -> list[FoundRows]:
-        """Return where the rows of ``query`` lie, by bucket, without buckets that have none.
-
-        ``query``: of an append table; its columns and its limit are ignored. Clauses: APP-2.
-        """
-        ...
-
-    def read_located(self, context: TableContext, query: Query, *, row_ids: bool = False) -> Any:
-        """Return the rows of ``query`` as `read` does, with two columns more: `bucket.read.FILE` and ``POSITION``.
-
-        ``query``: of an append table. ``row_ids``: with `ROW_ID` too, null where the file does not store it.
-        Clauses: APP-2.
+        If one fails, the files made by all are removed. Clauses: CMP-16, CMT-12.
         """
         ...
 
     def read(self, context: TableContext, query: Query) -> Any:
-        """Return the rows of ``query``: a lazy DataFrame on Spark, a pyarrow.Table otherwise. Clauses: RD-9."""
-        ...
+        """Return the rows of ``query``: a lazy DataFrame on Spark, a pyarrow.Table otherwise. Clauses: RD-9.
 
-    def rows_to_write(self, context: TableContext, query: Query) -> Any:
-        """Return the rows of ``query`` as `write` takes them, for a statement that writes them once. Clauses: RD-9."""
+        Where ``query.is_written``, either, as `write` takes them.
+        """
         ...
 
     def read_changes(self, context: TableContext, query: ChangeQuery) -> Any:
@@ -266,3 +360,12 @@ class Runner(Protocol):
     ) -> Iterator[BucketReport]:
         """Check buckets; yield each report when it is ready."""
         ...
+
+
+def found_rows(runner: Runner, context: TableContext, query: Query) -> list[FoundRows]:
+    """Return where the rows of ``query`` lie, by bucket, without buckets that have none.
+
+    ``query``: of an append table; its columns and its limit are ignored. Clauses: APP-2.
+    """
+    pieces = [SearchTask(piece, query.predicate) for part in query.parts for piece in by_file(part)]
+    return gathered(runner.results(context, pieces)) if pieces else []

@@ -14,7 +14,8 @@ from itertools import chain
 from queue import Full, Queue
 from typing import Any, Final, TypeVar
 
-AT_ONCE: Final = min(4, os.cpu_count() or 1)
+CORES: Final = os.cpu_count() or 1
+AT_ONCE: Final = min(4, CORES)
 """More threads would wait for Python's lock, which a compaction holds for about a seventh of its time."""
 
 WAIT: Final = 0.05

@@ -1,37 +1,43 @@
-"""Frames of pieces: each task calls functions that were pickled in the driver, and yields the tables they return.
+"""Frames of pieces: each task reads pieces that were pickled in the driver, and yields the tables that come of them.
 
-Clauses: LOG-36.
+Clauses: RD-12, LOG-36.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
-from pktable.format.types import Field
-from pktable.run.spark.types import for_spark, spark_schema
+from pktable.run.spark.types import for_spark
 from pktable.run.spark.wire import Batches, blob_table, unpickled, whole_frame
 from pktable.run.spark.workers import map_batches
 
-Piece = Callable[[], Iterator[pa.Table]]
+Piece = TypeVar("Piece")
 
 
-def frame_of_pieces(session: SparkSession, pieces: Sequence[Piece], fields: Sequence[Field]) -> DataFrame:
-    """Return a lazy DataFrame of the rows of all ``pieces``, which pickle and yield tables of ``fields``.
+def frame_of_pieces(
+    session: SparkSession,
+    pieces: Sequence[Piece],
+    read: Callable[[Piece], Iterator[pa.Table]],
+    schema: StructType,
+    *,
+    spread: bool = False,
+) -> DataFrame:
+    """Return a lazy DataFrame of the rows that ``read`` yields of all ``pieces``, which pickle. Starts no job.
 
-    They are spread over as many tasks as there are pieces. Starts no job.
-    Clauses: LOG-36.
+    ``spread``: whether each piece is a task of its own.
     """
-    schema = spark_schema(fields)
     if not pieces:
         return session.createDataFrame([], schema)
 
-    def read(batches: Batches) -> Batches:
+    def read_all(batches: Batches) -> Batches:
         for piece in unpickled(batches):
-            for table in piece():
+            for table in read(piece):
                 yield from for_spark(table).to_batches()
 
-    blobs = whole_frame(session, blob_table(list(pieces))).repartition(len(pieces))
-    return map_batches(blobs, read, schema)
+    blobs = whole_frame(session, blob_table(list(pieces)))
+    return map_batches(blobs.repartition(len(pieces)) if spread else blobs, read_all, schema)

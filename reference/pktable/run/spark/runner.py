@@ -10,7 +10,7 @@ Clauses: TBL-6, TBL-11, CMP-16, CMT-12, RD-1, RD-3, RD-9, RD-12.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import reduce
@@ -25,35 +25,22 @@ from pyspark.sql.types import ByteType, LongType, StringType, StructField, Struc
 
 from pktable.bucket.assign import BucketAssigner
 from pktable.bucket.changes import ROW_KIND, read_changes
-from pktable.bucket.read import FILE, POSITION, BucketRead, by_file, located_rows, read_bucket
+from pktable.bucket.read import FILE, POSITION, BucketRead, located_rows, read_bucket
 from pktable.bucket.write import BucketAppend, merged_by_bucket
-from pktable.check.bucket import BucketReport, BucketTask, check_bucket
+from pktable.check.bucket import BucketReport, BucketTask
 from pktable.check.findings import Progress
 from pktable.context import TableContext
 from pktable.format.type_text import quoted
 from pktable.ingest.changes import ChangeKind, as_changes
 from pktable.ingest.parts import Spooled
-from pktable.lsm.bucket import BucketChange, BucketId, FileChange
+from pktable.lsm.bucket import BucketId
 from pktable.predicate import Predicate
 from pktable.predicate.arrow_eval import may_fail
-from pktable.run.local import (
-    found_rows,
-    gathered,
-    run_rewrite,
-    run_task,
-)
-from pktable.run.runner import (
-    ChangeQuery,
-    CompactionTask,
-    FoundRows,
-    Query,
-    RewriteTask,
-    RowChange,
-    SizedTask,
-)
+from pktable.run.runner import ChangeQuery, Piece, Query, Result, RowChange, Work
 from pktable.run.spark.errors import raised_here
 from pktable.run.spark.frame_size import estimated_bytes
 from pktable.run.spark.native_scan import PLACE_FIELDS, ROW_ID_FIELD, native_scan, native_test
+from pktable.run.spark.pieces import frame_of_pieces
 from pktable.run.spark.relations import renewed
 from pktable.run.spark.row_changes import divided_rows
 from pktable.run.spark.settings import in_ansi_mode
@@ -123,43 +110,28 @@ class SparkRunner:
             raise failed
         return merged_by_bucket(appends)
 
-    def compact(self, context: TableContext, tasks: Sequence[CompactionTask]) -> list[BucketChange]:
-        """Carry out ``tasks`` on executors, small ones several to a task. Clauses: CMP-16, CMT-12."""
-        bins = whole_frame(self.session, blob_table(_bins(tasks)))
-        outcomes = collected(map_batches(bins, _compactor(context), BLOBS))
-        changes = [outcome for outcome in outcomes if isinstance(outcome, BucketChange)]
+    def results(self, context: TableContext, pieces: Sequence[Piece[Result]]) -> list[Result]:
+        """Run ``pieces`` on executors, small ones several to a task. Clauses: CMP-16, CMT-12."""
+        outcomes = self._outcomes(context, _bins(pieces))
         failed = [outcome for outcome in outcomes if isinstance(outcome, PkTableError)]
+        done = [outcome for outcome in outcomes if not isinstance(outcome, PkTableError)]
         if failed:
-            remove_quietly(context.store, [path for change in changes for path in change.created])
+            remove_quietly(context.store, [path for result in done for path in result.created])
             raise failed[0]
-        return changes
+        return done
 
-    def rewrite(self, context: TableContext, tasks: Sequence[RewriteTask]) -> list[FileChange]:
-        """Carry out ``tasks`` on executors, small ones several to a task. Clauses: CMP-16, CMT-12."""
-        bins = whole_frame(self.session, blob_table(_bins(tasks)))
-        outcomes = collected(map_batches(bins, _rewriter(context), BLOBS))
-        changes = [outcome for outcome in outcomes if isinstance(outcome, FileChange)]
-        failed = [outcome for outcome in outcomes if isinstance(outcome, PkTableError)]
-        if failed:
-            remove_quietly(context.store, [path for change in changes for path in change.created])
-            raise failed[0]
-        return changes
+    def _outcomes(self, context: TableContext, bins: Sequence[Sequence[Work]]) -> list[Any]:
+        """Return what comes of each piece of ``bins``: its result, or the error of ours that it raised."""
 
-    def find(self, context: TableContext, query: Query) -> list[FoundRows]:
-        """Look for rows on executors, file by file; vectors of positions come back. Clauses: APP-2."""
-        pieces = [piece for part in query.parts for piece in by_file(part)]
-        if not pieces:
-            return []
+        def run(batches: Batches) -> Batches:
+            for pieces in unpickled(batches):
+                for piece in pieces:
+                    try:
+                        yield result_batch(piece.run(context))
+                    except PkTableError as error:
+                        yield result_batch(error)
 
-        def find(batches: Batches) -> Batches:
-            for piece in unpickled(batches):
-                yield result_batch(_found(context, piece, query.predicate))
-
-        outcomes = collected(map_batches(whole_frame(self.session, blob_table(pieces)), find, BLOBS))
-        failed = [outcome for outcome in outcomes if isinstance(outcome, PkTableError)]
-        if failed:
-            raise failed[0]
-        return gathered(outcomes)
+        return collected(map_batches(whole_frame(self.session, blob_table(list(bins))), run, BLOBS))
 
     def read_located(self, context: TableContext, query: Query, *, row_ids: bool = False) -> DataFrame:
         """Return a lazy DataFrame of rows with where they lie, by Spark's scan where it can. Clauses: APP-2, RD-12."""
@@ -174,22 +146,19 @@ class SparkRunner:
             place = [FILE, POSITION, ROW_ID] if row_ids else [FILE, POSITION]
             frames.append(_chosen(rows, [*query.columns, *place], native))
         if others:
-            frames.append(self._located_by_kernel(context, others, query, row_ids=row_ids))
+            fields = spark_schema([context.schema.field(name) for name in query.columns])
+            located = StructType([*fields, *PLACE_FIELDS, *([ROW_ID_FIELD] if row_ids else [])])
+            columns, predicate = query.columns, query.predicate
+            frames.append(
+                frame_of_pieces(
+                    self.session,
+                    others,
+                    lambda part: located_rows(context, part, columns, predicate, row_ids=row_ids),
+                    located,
+                )
+            )
         frame = reduce(DataFrame.unionAll, frames)
         return frame if query.limit is None else frame.limit(min(query.limit, MOST_ROWS))
-
-    def _located_by_kernel(
-        self, context: TableContext, pieces: Sequence[BucketRead], query: Query, *, row_ids: bool
-    ) -> DataFrame:
-        schema = spark_schema([context.schema.field(name) for name in query.columns])
-
-        def read(batches: Batches) -> Batches:
-            for piece in unpickled(batches):
-                for table in located_rows(context, piece, query.columns, query.predicate, row_ids=row_ids):
-                    yield from for_spark(table).to_batches()
-
-        located = StructType([*schema, *PLACE_FIELDS, *([ROW_ID_FIELD] if row_ids else [])])
-        return map_batches(whole_frame(self.session, blob_table(list(pieces))), read, located)
 
     def read(self, context: TableContext, query: Query) -> DataFrame:
         """Return a lazy DataFrame of the rows of ``query``. Starts no job. Clauses: RD-1, RD-3, RD-6, RD-9."""
@@ -200,29 +169,25 @@ class SparkRunner:
             # A classic session looks for the files now, Spark Connect when it reads.
             with raised_here(), in_ansi_mode(self.session, can_fail=_can_fail(predicate)):
                 frames.append(native_scan(self.session, context, native, needed, predicate))
-        if others:
-            frames.append(self._by_kernel(context, others, needed, predicate))
-        schema = read_schema([context.schema.field(name) for name in needed])
-        frame = reduce(DataFrame.unionAll, frames) if frames else self.session.createDataFrame([], schema)
+        if others or not frames:
+            schema = read_schema([context.schema.field(name) for name in needed])
+            frames.append(
+                frame_of_pieces(
+                    self.session, others, lambda part: read_bucket(context, part, needed, predicate), schema
+                )
+            )
+        frame = reduce(DataFrame.unionAll, frames)
         frame = _chosen(frame, columns, native)
         return frame if query.limit is None else frame.limit(min(query.limit, MOST_ROWS))
-
-    def rows_to_write(self, context: TableContext, query: Query) -> DataFrame:
-        return self.read(context, query)
 
     def read_changes(self, context: TableContext, query: ChangeQuery) -> DataFrame:
         """Return a lazy DataFrame of changes, read by the kernel on executors. Clauses: CHG-11."""
         fields = [context.schema.field(name) for name in query.columns]
         schema = StructType([StructField(ROW_KIND, StringType()), *read_schema(fields).fields])
-        if not query.parts:
-            return self.session.createDataFrame([], schema)
-
-        def read(batches: Batches) -> Batches:
-            for part in unpickled(batches):
-                for table in read_changes(context, part, query.columns, query.predicate):
-                    yield from for_spark(table).to_batches()
-
-        return map_batches(whole_frame(self.session, blob_table(list(query.parts))), read, schema)
+        columns, predicate = query.columns, query.predicate
+        return frame_of_pieces(
+            self.session, query.parts, lambda part: read_changes(context, part, columns, predicate), schema
+        )
 
     def to_arrow(self, context: TableContext, query: Query) -> pa.Table:
         """Return the rows of ``query`` as a pyarrow.Table."""
@@ -277,8 +242,7 @@ class SparkRunner:
         total, done = sum(task.file_count for task in tasks), 0
 
         def job(part: list[list[BucketTask]]) -> list[BucketReport]:
-            frame = whole_frame(self.session, blob_table(list(part)))
-            return collected(map_batches(frame, _checker(context), BLOBS))
+            return self._outcomes(context, part)
 
         # Every so many bins to one job: each job has large ones and small ones.
         parts = [part for start in range(CHECK_JOBS) if (part := bins[start::CHECK_JOBS])]
@@ -323,23 +287,6 @@ class SparkRunner:
         frame = whole_frame(self.session, for_spark(rows), schema)
         return frame.coalesce(1) if VERY_FEW_ROWS < rows.num_rows <= ONE_TASK_ROWS else frame
 
-    def _by_kernel(
-        self,
-        context: TableContext,
-        parts: Sequence[BucketRead],
-        columns: Sequence[str],
-        predicate: Predicate | None,
-    ) -> DataFrame:
-        """Read with the kernel on the executors, one bucket after the other in a task. Clauses: RD-6."""
-        schema = read_schema([context.schema.field(name) for name in columns])
-
-        def read(batches: Batches) -> Batches:
-            for part in unpickled(batches):
-                for table in read_bucket(context, part, columns, predicate):
-                    yield from for_spark(table).to_batches()
-
-        return map_batches(whole_frame(self.session, blob_table(list(parts))), read, schema)
-
 
 def _can_fail(predicate: Predicate | None) -> bool:
     return predicate is not None and not predicate.never_fails
@@ -351,51 +298,7 @@ def _chosen(rows: DataFrame, columns: Sequence[str], native: Sequence[BucketRead
     return rows.selectExpr(*renewed(columns)) if native else rows.select(*map(quoted, columns))
 
 
-def _compactor(context: TableContext) -> Callable[[Batches], Batches]:
-    def compact(batches: Batches) -> Batches:
-        for tasks in unpickled(batches):
-            for task in tasks:
-                yield result_batch(_outcome(context, task))
-
-    return compact
-
-
-def _rewriter(context: TableContext) -> Callable[[Batches], Batches]:
-    def rewrite(batches: Batches) -> Batches:
-        for tasks in unpickled(batches):
-            for task in tasks:
-                try:
-                    yield result_batch(run_rewrite(context, task))
-                except PkTableError as error:
-                    yield result_batch(error)
-
-    return rewrite
-
-
-def _found(context: TableContext, part: BucketRead, predicate: Predicate | None) -> FoundRows | PkTableError:
-    try:
-        return found_rows(context, part, predicate)
-    except PkTableError as error:
-        return error
-
-
-def _checker(context: TableContext) -> Callable[[Batches], Batches]:
-    def check(batches: Batches) -> Batches:
-        for tasks in unpickled(batches):
-            for task in tasks:
-                yield result_batch(check_bucket(context, task))
-
-    return check
-
-
-def _outcome(context: TableContext, task: CompactionTask) -> BucketChange | PkTableError:
-    try:
-        return run_task(context, task)
-    except PkTableError as error:
-        return error
-
-
-Task = TypeVar("Task", bound=SizedTask)
+Task = TypeVar("Task", bound=Work)
 
 
 def _bins(tasks: Sequence[Task]) -> list[list[Task]]:
