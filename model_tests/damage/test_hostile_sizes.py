@@ -209,7 +209,9 @@ def test_a_column_of_orc_whose_name_is_the_path_of_another_is_refused() -> None:
         po.write_table(table, sink)
         stored = OrcRows(pa.BufferReader(sink.getvalue()), "x")
         with (
-            pytest.raises(InvalidRequestError, match="next to the nested column") if refused else nullcontext()
+            pytest.raises(InvalidRequestError, match="next to the nested column")
+            if refused
+            else nullcontext()
         ):
             ((_, part),) = stored.tables({name: DataType("BIGINT")}, ranges=None, batch_rows=10)
             assert part.column(name).to_pylist() == [1, 2]

@@ -149,7 +149,36 @@ def numbers() -> Texts:
         unary("length", len, strings()),
         st.integers(0, 2).map(rounded),
         st.builds(coalesced, exact, exact),
+        st.builds(chosen, booleans(), exact, exact),
+        st.just(Text("CASE WHEN k <> 0 THEN n % k ELSE -1 END", guarded)),
+        *(unary(name, of, days()) for name, of in DATE_PARTS.items()),
+        unary("floor", math.floor, st.just(column("m"))),
+        unary("ceil", math.ceil, st.just(column("m"))),
+        unary("round", lambda one: one.quantize(Decimal(1), ROUND_HALF_UP), st.just(column("m"))),
     )
+
+
+DATE_PARTS = {
+    "year": lambda one: one.year,
+    "month": lambda one: one.month,
+    "day": lambda one: one.day,
+    "quarter": lambda one: (one.month + 2) // 3,
+    "dayofweek": lambda one: one.isoweekday() % 7 + 1,
+    "dayofyear": lambda one: one.timetuple().tm_yday,
+    "weekofyear": lambda one: one.isocalendar()[1],
+}
+
+
+def chosen(condition: Text, a: Text, b: Text) -> Text:
+    sql = f"CASE WHEN {condition.sql} THEN {a.sql} ELSE {b.sql} END"
+    return Text(sql, lambda row: a.of(row) if condition.of(row) is True else b.of(row))
+
+
+def guarded(row: Row) -> Any:
+    """Return the value of a CASE whose remainder fails where its condition does not hold."""
+    if row["k"] is None or row["k"] == 0:
+        return -1
+    return None if row["n"] is None else remainder(row["n"], row["k"])
 
 
 def rounded(scale: int) -> Text:
@@ -160,6 +189,9 @@ def rounded(scale: int) -> Text:
 
 def coalesced(a: Text, b: Text) -> Text:
     return Text(f"coalesce({a.sql}, {b.sql})", lambda row: b.of(row) if a.of(row) is None else a.of(row))
+
+
+BLANK = st.just(constant("' '", " "))
 
 
 def strings() -> Texts:
@@ -176,6 +208,11 @@ def made_of(texts: Texts) -> Texts:
         binary("||", operator.add, texts),
         st.builds(substring_of, texts, st.integers(-3, 3), st.integers(-1, 3)),
         st.builds(coalesced, texts, texts),
+        unary("trim", lambda text: text.strip(" "), binary("||", operator.add, texts, BLANK)),
+        st.builds(chosen, booleans(), texts, texts),
+        texts.map(
+            lambda a: Text(f"replace({a.sql}, 'a', 'xa')", lifted(lambda text: text.replace("a", "xa"), a))
+        ),
         st.builds(lambda a: Text(f"CAST({a.sql} AS STRING)", a.of), texts),
     )
 

@@ -52,6 +52,47 @@ ROWS = [
 # Not here: NULL compared with a number beyond BIGINT, as in n < 9223372036854775808, which Spark calls true.
 CONDITIONS = r"""
 k = 1
+CASE WHEN k > 0 THEN n WHEN k < 0 THEN -k ELSE 100 END > 4
+CASE WHEN k > 0 THEN 'a' END IS NULL
+CASE WHEN k <> 0 THEN n / k ELSE n END < 3
+CASE WHEN k = 0 THEN NULL WHEN n % k = 0 THEN 1 ELSE 0 END = 1
+CASE k WHEN 1 THEN s WHEN 5 THEN 'b' ELSE upper(s) END > 'a'
+CASE WHEN b THEN k > 1 ELSE m > 0 END
+if(k > 0, m, k) > 0.5
+nullif(k, 1) IS NULL
+nullif(k, n) > 0
+year(d) = 2024
+quarter(d) = 1
+month(d) = 12 OR day(d) = 29
+weekofyear(d) = 9
+dayofweek(d) = 5
+dayofyear(d) > 59
+dayofmonth(w) = 29
+hour(w) = 12
+minute(w) + second(w) = 118
+year(w) = 1969
+datediff(d, DATE '2024-02-29') BETWEEN 0 AND 1
+floor(m) = -1
+ceil(m) = 2
+floor(n) < 0
+ceiling(m) > 999
+round(m) = 2
+round(m, 1) = -0.3
+round(m, 5) = 1.5
+round(k, 2) = 5
+trim(concat('  ', s, ' ')) = s
+ltrim(s || ' ') = 'a '
+rtrim('a  ') = s
+replace(s, 'a', 'bb') = 'bb'
+replace(s, 'ß') = 'strae'
+replace(s, '', 'x') = s
+startswith(s, 'a')
+NOT endswith(s, 'e')
+contains(s, '%b')
+greatest(k, n, 1) = 7
+least(k, n) = k
+greatest(s, 'b') = 'b'
+least(d, DATE '2024-02-29') = d
 k <> 1
 NOT k = 1
 k = 5.0
@@ -169,7 +210,7 @@ READ_OTHERWISE_BEFORE_4_1 = "'it''s' = \"it's\""
 
 
 @pytest.mark.versions
-@covers("RD-6")
+@covers("RD-6", "WH-25")
 @pytest.mark.spark
 def test_spark_filters_the_same_rows() -> None:
     table = table_of(ROWS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -119,6 +120,36 @@ def test_columns_that_do_not_fit_are_refused_before_a_task_runs(table: Table) ->
         with pytest.raises(InvalidRequestError, match="id"):
             source(table.path).writer(st.StructType(fields), False)
     assert table.snapshots() == []
+
+
+@covers("WH-23")
+def test_a_write_makes_the_table_if_it_is_given_the_key(tmp_path: Path) -> None:
+    path = tmp_path / "new"
+    given: dict[str, Any] = {"primary_key": "id", "bucket": "3"}
+    with pytest.raises(InvalidRequestError, match="expected a table, found none; to make one"):
+        source(path).writer(SCHEMA, False)
+    for _ in range(2):  # the same program runs again
+        write(path, SCHEMA, some((1, 1), (2, 2)), **given)
+    table = Table.open(path)
+    assert (held(table), table.options["bucket"]) == ({1: 1, 2: 2}, "3")
+    assert table.schema.primary_keys == ("id",)
+    for other in ({"primary_key": "v"}, {"partition": "v"}, {"bucket": "4"}):
+        with pytest.raises(InvalidRequestError, match="which is there already"):
+            source(path, **{**given, **other}).writer(SCHEMA, False)
+    write(tmp_path / "plain", SCHEMA, some((1, 1)), primary_key="", partition="v")
+    plain = Table.open(tmp_path / "plain")
+    assert (plain.schema.primary_keys, plain.schema.partition_keys) == ((), ("v",))
+
+
+@covers("WH-23")
+def test_a_write_that_fails_leaves_no_table(tmp_path: Path) -> None:
+    writer = source(tmp_path / "new", primary_key="id").writer(SCHEMA, False)
+    messages = staged(writer, [some((1, 1))])
+    moved(writer).abort(messages)
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(InvalidRequestError):
+        source(tmp_path / "new", primary_key="nosuch").writer(SCHEMA, False)
+    assert list(tmp_path.iterdir()) == []
 
 
 @covers("CMT-12", "CMT-66")

@@ -172,3 +172,20 @@ def test_a_merge_on_spark_does_not_send_the_target_to_every_task(
     (plan,) = plans
     assert ("FileScan parquet" in plan, "SortMergeJoin" in plan) == (native, not native), plan
     assert "MapInArrow" not in plan or not native
+
+
+@covers("WH-26")
+def test_jobs_say_what_they_do_to_which_table(tmp_path: Path) -> None:
+    session = spark_session()
+    if not hasattr(session, "sparkContext"):
+        pytest.skip("a session of Spark Connect has no descriptions of jobs")
+    path = Table.create(tmp_path, "id BIGINT, n INT", primary_key="id").path
+    table = Table.open(path, spark=session, runner="spark")
+    table.upsert(session.sql("SELECT id, 1 AS n FROM range(9)"))
+    table.delete(where="id > 5")
+    table.check()
+    jobs = session.sparkContext._jsc.sc().statusStore().jobsList(None)
+    found = {jobs.apply(i).description() for i in range(jobs.size())}
+    names = {one.get() for one in found if one.isDefined()}
+    assert {f"pktable: write to {path}", f"pktable: check {path}"} <= names
+    assert session.sparkContext.getLocalProperty("spark.job.description") is None

@@ -73,12 +73,16 @@ def _small_work_stays_here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @dataclass(frozen=True)
 class Case:
-    """A statement on the table ``t``, the rows it leaves, and how many it reports; None: not known."""
+    """A statement on the table ``t``, the rows it leaves, and how many it reports; None: not known.
+
+    ``counts``: how many are inserted, updated and deleted.
+    """
 
     statement: str
     left: list[tuple[Any, ...]]
     affected: int | None
     kinds: tuple[str, ...] = KINDS
+    counts: tuple[int | None, ...] = ()
 
 
 CASES = {
@@ -148,7 +152,7 @@ CASES = {
         "WHEN NOT MATCHED BY SOURCE AND id = 2 THEN UPDATE SET n = 0",
         [(2, "Oslo", 0, "eu"), (3, "lima", 63, "sa"), ROWS[3], (5, None, None, "as")],
         4,
-        ("keyed",),
+        counts=(1, 2, 1),
     ),
     "merge in Spark's words": Case(
         "MERGE INTO t USING new FOR VERSION AS OF 2 AS s ON t.id = s.id AND upper(t.city) = s.city "
@@ -157,6 +161,7 @@ CASES = {
         "WHEN NOT MATCHED THEN INSERT (id, city, n, region) VALUES (s.id, initcap(lower(s.city)), s.n, s.region)",
         [*ROWS[:2], (3, "LIMALIMA", 30, "sa"), ROWS[3], NEW[1]],
         2,
+        counts=(1, 1, 0),
     ),
     "merge that deletes": Case(
         "MERGE INTO t USING there ON there.id = t.id WHEN MATCHED THEN DELETE", [ROWS[1], ROWS[3]], 2
@@ -179,8 +184,13 @@ def test_a_statement_leaves_the_rows_and_reports_how_many(lake: Any, name: str, 
     assert rows(lake, "SELECT * FROM t") == sorted(case.left, key=in_order)
     if case.affected is not None:
         assert result["num_affected_rows"] == case.affected
+    found = tuple(result[f"num_{one}_rows"] for one in ("inserted", "updated", "deleted"))
+    if case.counts:
+        assert found == case.counts
     if name == "insert":
-        assert result["num_inserted_rows"] == (None if kind == "keyed" else 1)
+        assert found == ((None, None, 0) if kind == "keyed" else (1, 0, 0))
+    if name.startswith(("update ", "delete")) and case.affected:
+        assert found == ((0, 0, case.affected) if name.startswith("delete") else (0, case.affected, 0))
     latest = lake.warehouse.table("db.t").snapshots()[-1].id
     assert result["snapshot_id"] == (None if case.affected == 0 else latest)
     assert table.path == lake.warehouse.path_of("db.t")
@@ -241,7 +251,7 @@ def test_a_view_is_read_again_at_each_use(lake: Any) -> None:
     ):
         with pytest.raises(InvalidRequestError, match=message):
             lake.sql(statement)
-    assert ("", "some", True) in rows(lake, "SHOW TABLES")
+    assert ("", "some", True) in rows(lake, "SHOW VIEWS LIKE 'so*'")
     lake.sql("DROP VIEW some")
 
 
@@ -352,6 +362,98 @@ def test_procedures_do_what_the_methods_do(lake: Any) -> None:
     assert len(lake.warehouse.table("db.p").snapshots()) == 1
 
 
+@covers("WH-15", "WH-18")
+def test_a_branch_is_a_table_of_its_own_name(lake: Any) -> None:
+    made(lake, "b")
+    assert rows(lake, "CALL sys.create_tag('b', 'now')") == [(True,)]
+    assert rows(lake, "CALL sys.create_branch('db.b', 'trial', 'now')") == [(True,)]
+    assert rows(lake, "CALL sys.create_branch(table => 'b', branch => 'trial', ignoreIfExists => true)") == [
+        (True,)
+    ]
+    lake.sql("INSERT INTO `b$branch_trial` VALUES (9, 'Bonn', 1, 'eu')")
+    lake.sql("UPDATE db.`b$branch_trial` SET n = 0 WHERE id = 1")
+    assert rows(
+        lake, "SELECT x.id FROM `b$branch_trial` x LEFT ANTI JOIN b ON b.id = x.id AND b.n = x.n"
+    ) == [
+        (1,),
+        (9,),
+    ]
+    assert rows(lake, "SELECT count(*) FROM `b$branch_trial$snapshots`") > rows(
+        lake, "SELECT count(*) FROM `b$snapshots`"
+    )
+    assert rows(lake, "CALL sys.create_tag('b$branch_trial', 'there')") == [(True,)]
+    assert rows(lake, "SHOW TAGS `b$branch_trial`") == [("now",), ("there",)]
+    with pytest.raises(InvalidRequestError, match=r"expected a name such as database\.table"):
+        lake.sql("DROP TABLE `b$branch_trial`")
+    with pytest.raises(InvalidRequestError, match="branch"):
+        lake.sql("SELECT * FROM `b$branch_none`")
+    assert rows(lake, "CALL sys.fast_forward('b', 'trial')") == [(True,)]
+    assert rows(lake, "SELECT max(id) FROM b") == [(9,)]
+    assert rows(lake, "CALL sys.delete_branch('b', 'trial')") == [(True,)]
+    assert rows(lake, "SELECT * FROM `b$branches`") == []
+
+
+@covers("WH-19", "WH-20")
+def test_tags_and_partitions_are_altered(lake: Any) -> None:
+    made(lake, "tp", "parted")
+    lake.sql("ALTER TABLE tp CREATE TAG `one-1` AS OF VERSION 1")
+    lake.sql("ALTER TABLE tp CREATE TAG IF NOT EXISTS `one-1`")
+    lake.sql("ALTER TABLE tp CREATE OR REPLACE TAG two")
+    lake.sql("ALTER TABLE tp REPLACE TAG two AS OF VERSION 1")
+    lake.sql("ALTER TABLE tp RENAME TAG two TO three")
+    assert rows(lake, "SELECT tag_name, snapshot_id FROM `tp$tags`") == [("one-1", 1), ("three", 1)]
+    lake.sql("ALTER TABLE tp DELETE TAG `one-1,three`")
+    assert rows(lake, "SHOW TAGS tp") == []
+    for statement, message in {
+        "ALTER TABLE tp CREATE TAG x RETAIN 7 DAYS": "RETAIN is not supported",
+        "ALTER TABLE tp REPLACE TAG x": "not there; there are none",
+        "ALTER TABLE tp DELETE TAG x": "not there",
+        "ALTER TABLE tp DROP PARTITION (region)": "expected a value for region",
+        "ALTER TABLE tp DROP PARTITION (n = 1)": "no partition column",
+    }.items():
+        with pytest.raises(InvalidRequestError, match=message):
+            lake.sql(statement)
+    lake.spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
+    try:
+        lake.sql("INSERT OVERWRITE tp VALUES (9, 'Bonn', 1, 'eu')")
+    finally:
+        lake.spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
+    lake.sql("INSERT INTO tp PARTITION (region) SELECT 8, 'Kobe', 2, 'as'")
+    assert rows(lake, "SELECT id, region FROM tp") == [(3, "sa"), (4, "sa"), (8, "as"), (9, "eu")]
+    assert rows(lake, "SHOW PARTITIONS tp PARTITION (region = 'as')") == [("region=as",)]
+    lake.sql("ALTER TABLE tp DROP PARTITION (region = 'as'), PARTITION (region = 'eu')")
+    assert rows(lake, "SELECT id FROM tp") == [(3,), (4,)]
+    assert rows(lake, "CALL sys.compact(table => 'tp', partitions => 'region=sa')") == [(True,)]
+
+
+@covers("WH-21")
+@pytest.mark.parametrize("kind", KINDS)
+def test_changes_come_in_sparks_form(lake: Any, kind: str) -> None:
+    table = made(lake, "ch", kind)
+    first = table.snapshots()[-1].id
+    lake.sql("INSERT INTO ch VALUES (5, 'Kobe', 50, 'as')")
+    table.create_tag("now", snapshot=first + 1)
+    found = lake.sql(
+        f"SELECT * FROM ch CHANGES FROM VERSION {first} EXCLUSIVE TO VERSION 'now' AS c WHERE c.id > 0"
+    )
+    assert found.columns == [
+        *("id", "city", "n", "region"),
+        *("_change_type", "_commit_version", "_commit_timestamp"),
+    ]
+    assert [(row.id, row._change_type, row._commit_version) for row in found.collect()] == [
+        (5, "insert", first + 1)
+    ]
+    assert rows(lake, "SELECT count(*) FROM ch CHANGES FROM VERSION 1") == [(5,)]
+    assert rows(lake, "SELECT count(*) FROM ch CHANGES FROM VERSION 1 TO VERSION 'now' EXCLUSIVE") == [(4,)]
+    for clause, message in {
+        "FROM TIMESTAMP '2020-01-01'": "expected VERSION",
+        "FROM VERSION x": "the id of a snapshot",
+        "FROM VERSION 99": "after end",
+    }.items():
+        with pytest.raises(InvalidRequestError, match=message):
+            lake.sql(f"SELECT * FROM ch CHANGES {clause}")
+
+
 @covers("WH-9")
 def test_metadata_tables_have_the_columns_of_paimon(lake: Any) -> None:
     table = made(lake, "m", "parted")
@@ -402,14 +504,15 @@ def test_what_is_not_understood_is_refused_and_nothing_is_written(lake: Any) -> 
         ("SELECT * FROM shadow", "paimon.db.shadow"),
         ("SELECT * FROM r$snapshots", "needs backquotes"),
         ("SHOW TAGS r$tags", "needs backquotes"),
-        ("SELECT * FROM r CHANGES FROM VERSION 1", "names r, and it is not understood"),
+        ("SELECT * FROM r PIVOT 1", "names r, and it is not understood"),
+        ("SET spark.paimon.scan.snapshot-id = 1", "a session of Paimon's reads this, and this one does not"),
         ("ANALYZE TABLE r COMPUTE STATISTICS", "names r, and ANALYZE is not understood"),
         ("CACHE TABLE db.r", "CACHE is not understood"),
         ("SELECT * FROM r VERSION AS OF r", "expected the id of a snapshot"),
         ("SELECT * FROM r VERSION AS OF 99", "99 does not exist"),
         ("SELECT * FROM r TIMESTAMP AS OF 'never'", "TIMESTAMP AS OF"),
-        ("CALL sys.optimize(table => 'r')", "expected one of compact, expire_snapshots"),
-        ("CALL sys.compact(tabel => 'r')", "expected arguments table, compact_strategy"),
+        ("CALL sys.optimize(table => 'r')", "expected one of compact, rescale, expire_snapshots"),
+        ("CALL sys.compact(tabel => 'r')", "expected arguments table, partitions, compact_strategy"),
         ("CALL sys.compact(table => 'r', compact_strategy => 'some')", "full or minor"),
         ("CALL sys.rollback(table => 'r')", "one of version, snapshot and tag"),
         ("CALL sys.create_tag(table => 'r')", "expected tag"),

@@ -25,6 +25,7 @@ def lake(tmp_path: Path) -> Warehouse:
     table = found.create_table("t", "id BIGINT, city STRING", primary_key="id", options=options)
     table.upsert([{"id": 1, "city": "Rome"}, {"id": 2, "city": "Oslo"}])
     table.create_tag("first")
+    table.create_branch("b", tag="first")
     table.upsert([{"id": 3, "city": "Lima"}])
     table.alter(add="n INT")
     return found
@@ -54,6 +55,13 @@ def answered(lake: Warehouse, query: str, capsys: pytest.CaptureFixture[str]) ->
             [("APPEND", 2), ("COMPACT", 2)],
         ),
         ("SELECT sum(record_count) > 0 FROM `t$files` VERSION AS OF 2", [(True,)]),
+        ("SELECT id, city FROM `t$branch_b` ORDER BY id LIMIT 1", [(1, "Rome")]),
+        ("SELECT count(*) FROM `t$branch_b$options`", [(2,)]),
+        (
+            "SELECT id, _change_type, _commit_version FROM t CHANGES FROM VERSION 'first' EXCLUSIVE c WHERE c.id > 0",
+            [(3, "insert", 3)],
+        ),
+        ("SELECT count(*) FROM t CHANGES FROM VERSION 1 TO VERSION 3 EXCLUSIVE", [(2,)]),
     ],
 )
 def test_a_query_has_its_rows_without_spark(
@@ -115,7 +123,7 @@ def test_metadata_and_effects_without_spark(lake: Warehouse) -> None:
     assert deleted is not None
     effect = merging.effect(deleted)
     assert effect is not None
-    assert (effect.put, effect.deleted) == (0, 2)
+    assert (effect.inserted, effect.updated, effect.deleted) == (0, 0, 2)
     with pytest.raises(InvalidRequestError, match="shows the deletions"):
         merging.metadata("audit_log")
     plain = lake.create_table("a", "id INT", primary_key=None, options={"deletion-vectors.enabled": "true"})
@@ -124,7 +132,7 @@ def test_metadata_and_effects_without_spark(lake: Warehouse) -> None:
     assert updated is not None
     effect = plain.effect(updated)
     assert effect is not None
-    assert (effect.put, effect.deleted) == (2, 2)
+    assert (effect.put, effect.inserted, effect.updated, effect.deleted) == (2, None, None, None)
     plain.expire_snapshots(retain_last=1)
     assert plain.effect(updated) is None
 

@@ -1,7 +1,7 @@
 """Primary-key lake tables with deletion vectors, in Apache Paimon's format, on Spark or in one process.
 
-`Table`, `Warehouse`, `HudiTable` and `CommitId` are imported at their first use: they bring Arrow, which takes longer
-to load than many a command takes to run. `HudiTable` reads the tables of Apache Hudi.
+`Table`, `Warehouse`, `HudiTable`, `CommitId` and `Effect` are imported at their first use: they bring Arrow, which
+takes longer to load than many a command takes to run. `HudiTable` reads the tables of Apache Hudi.
 """
 
 from importlib import import_module
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pktable_hudi.table import HudiTable
 
     from pktable.catalog.changes import CommitId
+    from pktable.catalog.effects import Effect
     from pktable.spark_sql.session import session
     from pktable.table import Table
     from pktable.warehouse import Warehouse
@@ -33,6 +34,7 @@ __all__ = [
     "CommitId",
     "CommitUnknownError",
     "CorruptFileError",
+    "Effect",
     "HudiTable",
     "InvalidRequestError",
     "NotATableError",
@@ -49,6 +51,7 @@ __version__ = "0.1.0"
 
 LATE = {
     "CommitId": "pktable.catalog.changes",
+    "Effect": "pktable.catalog.effects",
     "HudiTable": "pktable_hudi.table",
     "Table": "pktable.table",
     "Warehouse": "pktable.warehouse",

@@ -34,11 +34,12 @@ class ChangeScan(ArrowRows):
     end: int | str | None = None
     where: str | None = None
     columns: tuple[str, ...] | None = None
+    commits: bool = False
 
     @property
     def schema(self) -> pa.Schema:
         """The columns and types of the changes. Raises SnapshotNotFoundError, InvalidRequestError."""
-        return self._planned(lambda context, query: change_schema(context, query.columns))
+        return self._planned(_schema)
 
     def read(self) -> Any:
         """Return the changes: a lazy DataFrame with Spark, a pyarrow.Table without."""
@@ -48,7 +49,7 @@ class ChangeScan(ArrowRows):
         """Return the changes as a pyarrow.Table, all in memory."""
 
         def work(context: TableContext, query: ChangeQuery) -> pa.Table:
-            return pa.Table.from_batches(self._batches(context, query), change_schema(context, query.columns))
+            return pa.Table.from_batches(self._batches(context, query), _schema(context, query))
 
         return self._planned(work)
 
@@ -57,14 +58,15 @@ class ChangeScan(ArrowRows):
 
         def work(context: TableContext, query: ChangeQuery) -> pa.RecordBatchReader:
             batches = self._batches(context, query)
-            return pa.RecordBatchReader.from_batches(change_schema(context, query.columns), batches)
+            return pa.RecordBatchReader.from_batches(_schema(context, query), batches)
 
         return self._planned(work)
 
     def _batches(self, context: TableContext, query: ChangeQuery) -> Iterator[pa.RecordBatch]:
         try:
             for part in query.parts:
-                for table in read_changes(context, part, query.columns, query.predicate):
+                found = read_changes(context, part, query.columns, query.predicate, commits=query.commits)
+                for table in found:
                     yield from table.to_batches()
         except CorruptFileError:
             self._planned(lambda context, query: None)  # which says so if a snapshot of the range has expired
@@ -76,6 +78,10 @@ class ChangeScan(ArrowRows):
             if ROW_KIND in context.schema.value_names:
                 raise InvalidRequestError(f"changes: the table has a column {ROW_KIND} of its own")
             predicate = parse(self.where, context.schema.fields) if self.where is not None else None
-            return work(context, ChangeQuery(parts, names, predicate))
+            return work(context, ChangeQuery(parts, names, predicate, self.commits))
 
         return self.catalog.read_changes(self.start, self.end, planned)
+
+
+def _schema(context: TableContext, query: ChangeQuery) -> pa.Schema:
+    return change_schema(context, query.columns, commits=query.commits)

@@ -19,7 +19,8 @@ from pktable_spec.vocabulary import RowKind
 
 from pktable.catalog.arguments import expect_flag, expect_text
 from pktable.catalog.catalog import Catalog
-from pktable.catalog.changes import CommitId, Replaces
+from pktable.catalog.changes import CommitId, Replaces, TouchedPartitions
+from pktable.catalog.effects import Result, Tally
 from pktable.catalog.read_plan import plan_read
 from pktable.catalog.state import TableState
 from pktable.format.binary_row import decode_row
@@ -82,7 +83,7 @@ class Statements:
 
     def update(
         self, assignments: Assignments, where: str | None, commit_id: CommitId, names: Names
-    ) -> int | None:
+    ) -> Result | None:
         """Execute an UPDATE; return the id of the snapshot after it, None if no row changes."""
         values = updated(assignments, self.catalog.context.schema, names, "set", (TARGET,))
         predicate, by_spark = self._rows_of(where, names)
@@ -96,7 +97,7 @@ class Statements:
         )
         return self.execute(self._without_source(clause, names), None, predicate, commit_id)
 
-    def delete(self, where: str, commit_id: CommitId, names: Names) -> int | None:
+    def delete(self, where: str, commit_id: CommitId, names: Names) -> Result | None:
         """Execute a DELETE; return the id of the snapshot after it, None if no row goes."""
         context = self.catalog.context
         predicate, by_spark = self._rows_of(where, names)
@@ -130,17 +131,18 @@ class Statements:
         found = names.condition(where, what="where", sides=(TARGET,))
         return (None, found) if isinstance(found, SparkText) else (Predicate(where, of_table(found)), None)
 
-    def _delete_rows(self, predicate: Predicate | None, commit_id: CommitId) -> int | None:
+    def _delete_rows(self, predicate: Predicate | None, commit_id: CommitId) -> Result | None:
         """Delete rows of an append table by their positions. Clauses: APP-12."""
 
         def work(state: TableState) -> RowChange:
-            return RowChange(found_rows(self.runner, self.catalog.context, self._query(state, (), predicate)))
+            found = found_rows(self.runner, self.catalog.context, self._query(state, (), predicate))
+            return RowChange(found, updates=0)
 
         return self._changed(work, commit_id)
 
     def execute(
         self, statement: Statement, source: Any, predicate: Predicate | None, commit_id: CommitId
-    ) -> int | None:
+    ) -> Result | None:
         """Execute a statement over the target rows of ``predicate``; return the id of the snapshot after it."""
         if not statement.by_key:
             return self._execute_by_place(statement, source, predicate, commit_id)
@@ -154,7 +156,7 @@ class Statements:
 
     def _execute_by_place(
         self, statement: Statement, source: Any, predicate: Predicate | None, commit_id: CommitId
-    ) -> int | None:
+    ) -> Result | None:
         """Execute a statement on an append table: old rows go by their place, new ones are added.
 
         Clauses: APP-31, APP-32.
@@ -173,17 +175,20 @@ class Statements:
             for changes in kept:
                 self.runner.release(changes)
 
-    def overwrite(self, rows: Any, where: str | None, commit_id: CommitId) -> int | None:
-        """Replace the rows that ``where`` holds for by ``rows``; None if nothing changes."""
+    def overwrite(self, rows: Any, where: str | None, commit_id: CommitId, *, dynamic: bool) -> Result | None:
+        """Replace the rows that ``where`` holds for by ``rows``; None if nothing changes.
+
+        ``dynamic``: replace the partitions that ``rows`` are in, without ``where``. Clauses: WH-20.
+        """
         context, predicate = self.catalog.context, self.condition(where)
         if predicate is not None and not self.is_about_partitions(where):
             return self._overwrite_rows(rows, str(where), predicate, commit_id)
-        holds = self._partitions(predicate)
+        holds = TouchedPartitions() if dynamic else self._partitions(predicate)
         change = ChangeKind(RowKind.INSERT, whole=True)  # a column that is left out would lose values
         rows = accept_parts(rows, context.schema, change, context.options.write_buffer_bytes)
         return self._written(lambda state: (rows, change), commit_id, holds, isolated=False)
 
-    def rescale(self, where: str | None, commit_id: CommitId) -> int | None:
+    def rescale(self, where: str | None, commit_id: CommitId) -> Result | None:
         """Write the partitions again that have another number of buckets than the option; None if there are none.
 
         Clauses: BKT-18, BKT-20.
@@ -194,11 +199,7 @@ class Statements:
                 f"{context.root}: rescale: expected a table with a primary key and a fixed number of buckets, found "
                 f"bucket={context.options.bucket}; dynamic buckets grow by themselves"
             )
-        if not self.is_about_partitions(where):
-            raise InvalidRequestError(
-                f"rescale: expected a condition on partition columns alone, found {where!r}"
-            )
-        holds = self._partitions(self.condition(where))
+        holds = self.partitions_of("rescale", where)
         old: set[bytes] = set()
 
         def work(state: TableState) -> tuple[Any, ChangeKind]:
@@ -218,6 +219,17 @@ class Statements:
 
         return self._written(work, commit_id, lambda one: one in old)
 
+    def partitions_of(self, what: str, where: str | None) -> Callable[[bytes], bool]:
+        """Return whether ``where``, a condition on partition columns, holds for a partition.
+
+        Raises InvalidRequestError for any other condition; ``what`` asks for it. Clauses: STM-7.
+        """
+        if not self.is_about_partitions(where):
+            raise InvalidRequestError(
+                f"{what}: expected a condition on partition columns alone, found {where!r}"
+            )
+        return self._partitions(self.condition(where))
+
     def is_about_partitions(self, where: str | None) -> bool:
         """Whether an overwrite with the condition ``where`` replaces whole partitions. Clauses: STM-7, STM-10."""
         predicate = self.condition(where)
@@ -226,7 +238,9 @@ class Statements:
             columns and columns <= set(self.catalog.context.schema.partition_keys)
         )
 
-    def _overwrite_rows(self, rows: Any, where: str, predicate: Predicate, commit_id: CommitId) -> int | None:
+    def _overwrite_rows(
+        self, rows: Any, where: str, predicate: Predicate, commit_id: CommitId
+    ) -> Result | None:
         """Delete the rows that ``predicate`` holds for and add ``rows``, in one write. Clauses: STM-10."""
         context = self.catalog.context
         rows = accept_rows(rows, context.schema, ChangeKind(RowKind.INSERT, whole=True))
@@ -243,19 +257,18 @@ class Statements:
             return self.execute(statement, merge.source, predicate, commit_id)
 
         def work(state: TableState) -> RowChange:
-            return RowChange(found_rows(self.runner, context, self._query(state, (), predicate)), rows)
+            found = found_rows(self.runner, context, self._query(state, (), predicate))
+            return RowChange(found, rows, updates=0)
 
         return self._changed(work, commit_id)
 
     def condition(self, where: str | None) -> Predicate | None:
         """Return the condition ``where``. Raises InvalidRequestError."""
-        if where is not None and not isinstance(where, str):
-            raise InvalidRequestError(f"where: expected text, found {type(where).__name__}")
         return parse(where, self.catalog.context.schema.fields) if where is not None else None
 
     def _written(
         self, work: Work, commit_id: CommitId, replaces: Replaces | None = None, *, isolated: bool = True
-    ) -> int | None:
+    ) -> Result | None:
         """Write the rows that ``work`` computes from the latest state; return the id of the snapshot after it.
 
         ``replaces``, ``isolated``: as in `StagedWrite.of`. Clauses: BKT-20, STM-6.
@@ -266,16 +279,24 @@ class Statements:
                 self.stager, state, work, write_only=only, isolated=isolated, replaces=replaces
             )
         )
-        after = staged.commit(commit_id) if staged else None
-        return after.id if after else None
-
-    def _changed(self, work: RowWork, commit_id: CommitId) -> int | None:
-        """Change the rows of an append table that ``work`` finds in the latest state. Clauses: APP-12 to APP-18."""
-        staged = self.catalog.committer.retry_on_latest_state(
-            lambda state: StagedRows.of(self.stager, state, work)
-        )
+        if staged is None:
+            return None
         after = staged.commit(commit_id)
-        return after.id if after else None
+        return Tally(sum(one.updates for one in staged.appends)).result(after, self.catalog)
+
+    def _changed(self, work: RowWork, commit_id: CommitId) -> Result | None:
+        """Change the rows of an append table that ``work`` finds in the latest state. Clauses: APP-12 to APP-18."""
+        tally = Tally()
+
+        def counted(state: TableState) -> RowChange:
+            change = work(state)
+            tally.updates, tally.gone = change.updates, change.gone
+            return change
+
+        staged = self.catalog.committer.retry_on_latest_state(
+            lambda state: StagedRows.of(self.stager, state, counted)
+        )
+        return tally.result(staged.commit(commit_id), self.catalog)
 
     def _query(self, state: TableState, columns: Sequence[str], predicate: Predicate | None) -> Query:
         context = self.catalog.context

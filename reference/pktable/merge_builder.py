@@ -15,6 +15,7 @@ from pktable_spec.errors import InvalidRequestError
 from pktable_spec.vocabulary import RowKind
 
 from pktable.catalog.changes import CommitId
+from pktable.catalog.effects import Result
 from pktable.context import TableContext
 from pktable.format.metadata.schema import TableSchema
 from pktable.predicate import Predicate
@@ -37,7 +38,7 @@ class MergeBuilder:
     text, or any other Python value as it is (text: ``"'abc'"``). Clauses: STM-1 to STM-6.
     """
 
-    run: Callable[[Statement, Any, Predicate | None, CommitId], int | None]
+    run: Callable[[Statement, Any, Predicate | None, CommitId], Result | None]
     context: TableContext
     names: Names
     source: Any
@@ -48,7 +49,7 @@ class MergeBuilder:
     @classmethod
     def of(
         cls,
-        run: Callable[[Statement, Any, Predicate | None, CommitId], int | None],
+        run: Callable[[Statement, Any, Predicate | None, CommitId], Result | None],
         context: TableContext,
         source: Any,
         on: str | Sequence[str],
@@ -117,7 +118,7 @@ class MergeBuilder:
         what = "when_not_matched_by_source_delete"
         return self._with(When.NOT_MATCHED_BY_SOURCE, RowKind.DELETE, condition, None, what)
 
-    def execute(self, *, commit_id: CommitId | None = None) -> int | None:
+    def execute(self, *, commit_id: CommitId | None = None) -> Result | None:
         """Compute and commit the changes; return the id of the snapshot after them, None if nothing changes.
 
         ``commit_id``: as in `Table.upsert`. Raises InvalidRequestError before anything is committed: for a value that

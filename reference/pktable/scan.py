@@ -50,7 +50,7 @@ class ReadOptions(TypedDict, total=False):
     tag: str | None
     timestamp: int | str | datetime | None
     fresh: bool
-    where: str | None
+    where: Any
     columns: str | Sequence[str] | None
     limit: int | None
     runner: str | None

@@ -30,7 +30,7 @@ from pktable.bucket.hash_index import rebuilt
 from pktable.bucket.moving import MovingKeys
 from pktable.bucket.run_writer import FROM_COMPACTION, FROM_WRITE
 from pktable.bucket.write import BucketAppend
-from pktable.catalog.changes import Assignment, Replaces
+from pktable.catalog.changes import Assignment, Replaces, TouchedPartitions
 from pktable.catalog.commit import Committer
 from pktable.catalog.delta_commits import is_full_compaction_due
 from pktable.catalog.isolation import CLAUSE as STALE
@@ -105,6 +105,8 @@ class Stager:
         moves = self.context.moves_keys
         assigner = self._moving(state, change, replaces) if moves else assigner_of(self.context, known)
         appends = self.runner.write(self.context, rows, change, assigner, numbers, new, self.clock())
+        if isinstance(replaces, TouchedPartitions):
+            replaces.partitions = frozenset(append.place.partition for append in appends)
         if replaces is not None:
             self._expect_replaced(appends, replaces)
         else:

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pktable_spec.errors import SnapshotNotFoundError
-from pktable_spec.vocabulary import COMPACT
 
+from pktable.catalog.arguments import expect_flag
 from pktable.catalog.as_of import AsOf
 from pktable.catalog.catalog import Catalog
 from pktable.catalog.definitions import column_names
-from pktable.catalog.state import TableState
+from pktable.catalog.effects import Effect, effect_of
 from pktable.change_scan import ChangeScan
 from pktable.format.metadata.snapshot import Snapshot
 from pktable.inspect import Inspection
-from pktable.kinds import kind_of
 from pktable.metadata_tables import AUDIT_LOG, ROW_KIND, expect_auditable, metadata_table
+from pktable.predicate.given import condition_text
+from pktable.run.local import LocalRunner
 from pktable.run.runner import Runner
 from pktable.scan import ReadOptions, Scan
 
@@ -45,7 +44,7 @@ class TableReads:
         tag: str | None = None,
         timestamp: int | str | datetime | None = None,
         fresh: bool = False,
-        where: str | None = None,
+        where: Any = None,
         columns: str | Sequence[str] | None = None,
         limit: int | None = None,
         runner: str | None = None,
@@ -57,7 +56,7 @@ class TableReads:
           ISO text (UTC unless it says otherwise).
         * ``fresh``: with deletion vectors, a default read sees what compaction has made visible; a fresh read merges
           the files of level 0 in. They differ where a table is ``write-only`` and compacted elsewhere.
-        * ``where``: a condition in SQL as Spark reads it.
+        * ``where``: a condition in SQL as Spark reads it, or an expression of pyarrow.
         * ``columns``: names, in the order wanted. ``limit``: at most so many rows, any of them.
         * ``runner``: with a session, who reads: ``"local"``, this process, or ``"spark"``. By default this process does
           what metadata shows to be small, and `Scan.explain` says so.
@@ -67,7 +66,7 @@ class TableReads:
         """
         as_of = AsOf.given(snapshot, tag, timestamp)
         names = None if columns is None else column_names("columns", columns)
-        return Scan(self.catalog, self.runner, as_of, fresh, where, names, limit, runner)
+        return Scan(self.catalog, self.runner, as_of, fresh, condition_text(where), names, limit, runner)
 
     def read(self, **options: Unpack[ReadOptions]) -> Any:
         """Return rows: a lazy DataFrame with Spark, a pyarrow.Table without. ``options``: those of `scan`.
@@ -97,6 +96,30 @@ class TableReads:
         """Return rows as a `pyarrow.dataset.Dataset` for DuckDB, polars and pyarrow. ``options``: those of `scan`."""
         return self.scan(**options).to_dataset()
 
+    def head(self, rows: int = 5) -> pa.Table:
+        """Return some rows, ``rows`` at most, as a pyarrow.Table. Few files are read for them."""
+        return self.scan(
+            limit=rows, runner=None if isinstance(self.runner, LocalRunner) else "local"
+        ).to_arrow()
+
+    def __len__(self) -> int:
+        """Return the number of rows of a default read, as `count`."""
+        return self.count()
+
+    def __bool__(self) -> bool:
+        return True  # a table without rows is a table
+
+    def __getitem__(self, names: str | Sequence[str]) -> Any:
+        """Return a column as a pyarrow.ChunkedArray, or several as a pyarrow.Table, of all rows.
+
+        Raises InvalidRequestError for a column that is not there, TypeError for a number.
+        """
+        if isinstance(names, str):
+            return self.to_arrow(columns=[names]).column(0)
+        if not isinstance(names, Sequence):
+            raise TypeError(f"expected the name of a column or several, found {names!r}")
+        return self.to_arrow(columns=names)
+
     def count(self, **options: Unpack[ReadOptions]) -> int:
         """Return the number of rows of a read, from metadata alone where nothing is merged. ``options``: of `scan`.
 
@@ -109,13 +132,15 @@ class TableReads:
         start: int | str,
         end: int | str | None = None,
         *,
-        where: str | None = None,
+        where: Any = None,
         columns: str | Sequence[str] | None = None,
+        commits: bool = False,
     ) -> ChangeScan:
         """Return a lazy read of the changes after ``start`` up to ``end``, in the forms that a scan has.
 
         * ``start``, ``end``: ids of snapshots, or names of tags. 0 is before the first snapshot, None the latest one.
         * ``where``, ``columns``: as in `scan`; a condition is about the row of each change alone.
+        * ``commits``: add ``_commit_version`` and ``_commit_timestamp``, the id and the time of the snapshot.
 
         The column ``_row_kind`` holds +I, -U, +U or -D. The changes are those that the table's changelog files hold.
         With ``changelog-producer=none`` they are the rows as they were written, before any merge. A Spark DataFrame
@@ -124,11 +149,13 @@ class TableReads:
         SnapshotNotFoundError then, if a snapshot of the range has expired. Clauses: CHG-11, CHG-12, CHG-13.
         """
         names = None if columns is None else column_names("columns", columns)
-        return ChangeScan(self.catalog, self.runner, start, end, where, names)
+        expect_flag("commits", commits)
+        return ChangeScan(self.catalog, self.runner, start, end, condition_text(where), names, commits)
 
     def effect(self, snapshot: int) -> Effect | None:
-        """Return how many rows the write that returned ``snapshot`` has put and deleted, None if it has expired.
+        """Return what the change that returned ``snapshot`` did, None if it has expired.
 
+        The result of the change itself has an ``effect`` that knows more: how many of its rows were there before.
         Raises CorruptFileError. Clauses: WH-12.
         """
         wanted = AsOf.given(snapshot).snapshot
@@ -172,50 +199,3 @@ class TableReads:
     def files(self, snapshot: int | None = None) -> pa.Table:
         """Return one row per live data file, as `Inspection.files`."""
         return self.inspect.files(snapshot)
-
-
-@dataclass(frozen=True, slots=True)
-class Effect:
-    """The rows that a write has ``put`` (inserted, or in place of older ones), and those that it has ``deleted``.
-
-    In an append table a row that takes the place of another one counts as both.
-    """
-
-    put: int
-    deleted: int
-
-
-def effect_of(catalog: Catalog, after: int) -> Effect | None:
-    """Return the effect of the write that ended with the snapshot ``after``, None if its snapshots have expired.
-
-    Raises CorruptFileError. Clauses: WH-12.
-    """
-    try:
-        written = last = catalog.snapshots.read(after)
-        if written.commit_kind == COMPACT:  # its own compaction follows a write
-            written = catalog.snapshots.read(after - 1)
-        if (written.commit_user, written.commit_identifier) != (last.commit_user, last.commit_identifier):
-            return None
-        state = catalog.states.at(written)
-        before = catalog.states.at(catalog.snapshots.read(written.id - 1)) if written.id > 1 else TableState()
-    except SnapshotNotFoundError:
-        return None
-    older = {file.file_name for files in before.files.values() for file in files}
-    new = [file for files in state.files.values() for file in files if file.file_name not in older]
-    if kind_of(catalog.context.schema, catalog.context.root).has_keys:
-        deleted = sum(file.delete_row_count or 0 for file in new)
-        return Effect(sum(file.row_count for file in new) - deleted, deleted)
-    kept = {file.file_name for files in state.files.values() for file in files}
-    gone = _live_rows(catalog, before, older) - _live_rows(catalog, state, older & kept)
-    return Effect(sum(file.row_count for file in new), gone)
-
-
-def _live_rows(catalog: Catalog, state: TableState, names: set[str]) -> int:
-    """Return how many rows of the files ``names`` no vector deletes."""
-    total = 0
-    for identity, files in state.files.items():
-        deleted = catalog.context.deleted_counts(catalog.states.bucket(state, identity))
-        total += sum(
-            file.row_count - deleted.get(file.file_name, 0) for file in files if file.file_name in names
-        )
-    return total

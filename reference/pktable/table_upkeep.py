@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from datetime import datetime
+from typing import Any
 
 from pktable_spec.errors import InvalidRequestError, SnapshotNotFoundError
 
@@ -13,13 +14,18 @@ from pktable.catalog.as_of import LATEST, AsOf, millis_of
 from pktable.catalog.branches import Branches
 from pktable.catalog.catalog import Catalog
 from pktable.catalog.changes import CommitId
+from pktable.catalog.effects import Result, Tally
+from pktable.catalog.snapshots import expect_tag_name
 from pktable.catalog.state import TableState
 from pktable.check.findings import Progress
 from pktable.check.orphans import Orphan, find_orphans, remove_orphans
 from pktable.check.repair import repair
 from pktable.check.walk import Report, check_table
+from pktable.context import TableContext
+from pktable.dml import Statements
 from pktable.format.metadata.snapshot import Snapshot
 from pktable.postponed import StagedMove
+from pktable.predicate.given import condition_text
 from pktable.run.runner import Runner
 from pktable.staged import StagedCompaction
 from pktable.staging import PlannedCompaction, Stager
@@ -39,16 +45,22 @@ class TableUpkeep:
     runner: Runner
     stager: Stager
 
-    def compact(self, *, full: bool = False) -> int | None:
+    def compact(self, *, full: bool = False, where: Any = None) -> Result | None:
         """Compact what the strategy picks in every bucket, or with ``full`` everything.
 
+        ``where``: a condition on partition columns; only the partitions for which it holds are compacted.
         In a table with a postpone bucket, rows that wait there become rows of the table first.
         Returns the new snapshot's id, None if there was nothing to compact. Raises CommitConflictError.
-        Clauses: APP-19, APP-20, BKT-14, CMP-1 to CMP-8, CMP-18 to CMP-22, CMP-27 to CMP-29.
+        Clauses: APP-19, APP-20, BKT-14, CMP-1 to CMP-8, CMP-18 to CMP-22, CMP-27 to CMP-29,
+        WH-20.
         """
+        if where is not None and self.catalog.context.postpones_buckets:
+            raise InvalidRequestError(
+                "compact: a table with a postpone bucket is compacted whole; leave where out"
+            )
         moved = self._move_waiting(full=full) if self.catalog.context.postpones_buckets else None
-        state = self.stage_compaction(full=full).commit(CommitId.new()) or moved
-        return state.id if state else None
+        state = self.stage_compaction(full=full, where=where).commit(CommitId.new()) or moved
+        return Tally().result(state, self.catalog)
 
     def _move_waiting(self, *, full: bool) -> TableState | None:
         expect_flag("full", full)
@@ -66,13 +78,19 @@ class TableUpkeep:
         self.catalog.expect_writable()
         return self.catalog.read_as_of(LATEST, lambda state, _: self.stager.planned(state, full=full))
 
-    def stage_compaction(self, *, full: bool = False) -> StagedCompaction:
+    def stage_compaction(self, *, full: bool = False, where: Any = None) -> StagedCompaction:
         """Do the data work of a compaction, and do not commit it. Clauses: APP-19, APP-20, CMT-12, CMT-20."""
         expect_flag("full", full)
         self.catalog.expect_writable()
-        return self.catalog.read_as_of(
-            LATEST, lambda state, _: StagedCompaction.of(self.stager, state, list(state.files), full=full)
+        holds = Statements(self.catalog, self.stager, self.runner).partitions_of(
+            "compact", condition_text(where)
         )
+
+        def stage(state: TableState, _: TableContext) -> StagedCompaction:
+            wanted = [one for one in state.files if holds(one[0])]
+            return StagedCompaction.of(self.stager, state, wanted, full=full)
+
+        return self.catalog.read_as_of(LATEST, stage)
 
     def create_tag(self, name: str, *, snapshot: int | None = None) -> None:
         """Keep ``snapshot`` (by default the latest) readable under ``name``, also after it has expired.
@@ -84,6 +102,28 @@ class TableUpkeep:
         if found is None:
             raise InvalidRequestError(f"tag {name!r}: the table has no snapshot yet")
         self.catalog.expiry.make_tag(name, found)
+
+    def replace_tag(self, name: str, *, snapshot: int | None = None) -> None:
+        """Let a tag keep another ``snapshot`` (by default the latest), and delete the files that only it kept.
+
+        A reader that comes in between finds no tag. Raises InvalidRequestError, SnapshotNotFoundError; if the snapshot
+        is not there, the tag stays as it is. Clauses: WH-19.
+        """
+        found = self.catalog.snapshots.latest_id() if snapshot is None else AsOf.given(snapshot).snapshot
+        if found is None:
+            raise InvalidRequestError(f"tag {name!r}: the table has no snapshot yet")
+        self.catalog.snapshots.read(found)
+        self.delete_tag(name)
+        self.create_tag(name, snapshot=found)
+
+    def rename_tag(self, name: str, to: str) -> None:
+        """Give a tag another name; for a moment it has both.
+
+        Raises InvalidRequestError if the new name is taken or not allowed; SnapshotNotFoundError. Clauses: WH-19.
+        """
+        expect_tag_name(to)
+        self.catalog.expiry.copy_tag(name, self.catalog.snapshots.by_tag(name), to)
+        self.delete_tag(name)
 
     def delete_tag(self, name: str) -> None:
         """Delete a tag, and the files that only it kept. Raises SnapshotNotFoundError.

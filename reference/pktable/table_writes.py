@@ -16,6 +16,7 @@ from pktable.catalog.arguments import expect_flag
 from pktable.catalog.catalog import Catalog
 from pktable.catalog.changes import CommitId
 from pktable.catalog.definitions import parse_definition
+from pktable.catalog.effects import Result, Tally
 from pktable.dml import Statements
 from pktable.format.metadata.schema import TableSchema
 from pktable.format.type_text import quoted
@@ -23,6 +24,7 @@ from pktable.format.types import Field, arrow_field
 from pktable.ingest.changes import ChangeKind
 from pktable.ingest.sources import accept_parts, is_spark_frame, untyped_rows
 from pktable.merge_builder import MergeBuilder
+from pktable.predicate.given import condition_text
 from pktable.run.runner import Runner
 from pktable.staged_write import StagedWrite
 from pktable.staging import Stager
@@ -39,7 +41,7 @@ class TableWrites(ABC):
     def _alter(self, change: Alteration) -> None:
         """Change the schema."""
 
-    def upsert(self, rows: Any, *, commit_id: CommitId | None = None, evolve: bool = False) -> int | None:
+    def upsert(self, rows: Any, *, commit_id: CommitId | None = None, evolve: bool = False) -> Result | None:
         """Insert ``rows``, and replace those whose primary key is there already.
 
         ``rows``: a pyarrow.Table, a DataFrame of pandas or polars, a DuckDB relation, a list or an iterator of dicts or
@@ -60,7 +62,7 @@ class TableWrites(ABC):
         self._expect_key("upsert", "append")
         return self.put(rows, commit_id=commit_id, evolve=evolve)
 
-    def append(self, rows: Any, *, commit_id: CommitId | None = None, evolve: bool = False) -> int | None:
+    def append(self, rows: Any, *, commit_id: CommitId | None = None, evolve: bool = False) -> Result | None:
         """Add ``rows`` to an append table. ``rows``, ``commit_id``, ``evolve``: as in `upsert`.
 
         Returns the id of the snapshot after the write, None if there were no rows.
@@ -72,7 +74,7 @@ class TableWrites(ABC):
             raise InvalidRequestError(f"append: the table has a primary key ({keys}); use upsert")
         return self.put(rows, commit_id=commit_id, evolve=evolve)
 
-    def put(self, rows: Any, *, commit_id: CommitId | None = None, evolve: bool = False) -> int | None:
+    def put(self, rows: Any, *, commit_id: CommitId | None = None, evolve: bool = False) -> Result | None:
         """Do what `upsert` does in a table with a primary key, and `append` in one without. Clauses: TBL-11, APP-1."""
         rows = self._evolved(rows, evolve)
         return self._write(rows, ChangeKind(RowKind.INSERT), commit_id)
@@ -81,11 +83,11 @@ class TableWrites(ABC):
         self,
         keys: Any = None,
         *,
-        where: str | None = None,
+        where: Any = None,
         alias: str | None = None,
         by_spark: bool = False,
         commit_id: CommitId | None = None,
-    ) -> int | None:
+    ) -> Result | None:
         """Delete by ``keys`` (rows of the primary-key columns, as `upsert` takes them) or by a condition on the rows
         of a fresh read. ``commit_id``: as in `upsert`. ``alias``, ``by_spark``: as in `update`.
         An append table takes conditions only.
@@ -94,6 +96,7 @@ class TableWrites(ABC):
         Raises InvalidRequestError before anything is written, CommitConflictError.
         Clauses: TBL-4, RD-3, APP-8, APP-12, WH-8.
         """
+        where = condition_text(where)
         if (keys is None) == (where is None):
             raise InvalidRequestError("delete: give either keys or where=…")
         if keys is not None:
@@ -114,11 +117,11 @@ class TableWrites(ABC):
         self,
         set: Mapping[str, Any],
         *,
-        where: str | None = None,
+        where: Any = None,
         alias: str | None = None,
         by_spark: bool = False,
         commit_id: CommitId | None = None,
-    ) -> int | None:
+    ) -> Result | None:
         """Update columns of the rows that satisfy ``where``, of all rows without it.
 
         ``set``: the new value of each column: SQL text over the row's own columns (``{"amount": "amount * 2"}``, text
@@ -134,6 +137,7 @@ class TableWrites(ABC):
         """
         self.catalog.expect_writable()
         self._statements.expect_engine(updates=True)
+        where = condition_text(where)
         names = self._statements.names(alias, by_spark=by_spark)
         return self._statements.update(set, where, CommitId.given(commit_id), names)
 
@@ -167,21 +171,33 @@ class TableWrites(ABC):
         )
 
     def overwrite(
-        self, rows: Any, *, where: str | None = None, commit_id: CommitId | None = None
-    ) -> int | None:
+        self,
+        rows: Any,
+        *,
+        where: Any = None,
+        dynamic: bool = False,
+        commit_id: CommitId | None = None,
+    ) -> Result | None:
         """Replace all rows by ``rows``, or with ``where`` those that satisfy it.
 
+        ``dynamic``: replace the partitions that ``rows`` are in, and keep the others.
         ``rows``: as in `upsert`; each must satisfy ``where``. ``commit_id``: as in `upsert`. Rows that others commit
         until then are replaced too, unless ``where`` is about other columns than those of partitions.
         Returns the id of the snapshot after it, None if there was nothing before and after.
-        Raises InvalidRequestError before anything is committed, CommitConflictError. Clauses: STM-7, STM-10.
+        Raises InvalidRequestError before anything is committed, CommitConflictError. Clauses: STM-7, STM-10, WH-20.
         """
         self.catalog.expect_writable()
+        expect_flag("dynamic", dynamic)
+        where = condition_text(where)
+        if dynamic and (where is not None or not self.catalog.context.schema.partition_keys):
+            raise InvalidRequestError(
+                "overwrite: dynamic=True is for tables with partitions, and without where"
+            )
         if not self._statements.is_about_partitions(where):
             self._statements.expect_engine(updates=True, deletes=True)
-        return self._statements.overwrite(rows, where, CommitId.given(commit_id))
+        return self._statements.overwrite(rows, where, CommitId.given(commit_id), dynamic=dynamic)
 
-    def rescale(self, *, where: str | None = None, commit_id: CommitId | None = None) -> int | None:
+    def rescale(self, *, where: Any = None, commit_id: CommitId | None = None) -> Result | None:
         """Write partitions again whose buckets are not as many as the option ``bucket`` says.
 
             table.alter(set_options={"bucket": "8"})
@@ -193,13 +209,13 @@ class TableWrites(ABC):
         Raises InvalidRequestError, CommitConflictError. Clauses: BKT-18, BKT-20.
         """
         self.catalog.expect_writable()
-        return self._statements.rescale(where, CommitId.given(commit_id))
+        return self._statements.rescale(condition_text(where), CommitId.given(commit_id))
 
-    def truncate(self, *, commit_id: CommitId | None = None) -> int | None:
+    def truncate(self, *, commit_id: CommitId | None = None) -> Result | None:
         """Remove all rows; return the id of the snapshot after it, None if there were none. Clauses: STM-7."""
         return self.overwrite(self.catalog.context.schema.arrow_schema.empty_table(), commit_id=commit_id)
 
-    def write_changes(self, rows: Any, *, row_kind: str, commit_id: CommitId | None = None) -> int | None:
+    def write_changes(self, rows: Any, *, row_kind: str, commit_id: CommitId | None = None) -> Result | None:
         """Write ``rows`` whose column ``row_kind`` holds the kind of each: +I, -U, +U, -D, or 0..3.
 
         ``rows``: as `upsert` takes them, with that column in addition. ``commit_id``: as in `upsert`.
@@ -247,11 +263,10 @@ class TableWrites(ABC):
             self._alter(Alteration(added))
         return _with_nulls(rows, self.catalog.context.schema)
 
-    def _write(self, rows: Any, change: ChangeKind, commit_id: CommitId | None) -> int | None:
+    def _write(self, rows: Any, change: ChangeKind, commit_id: CommitId | None) -> Result | None:
         commit_id = CommitId.given(commit_id)  # refused before files are written
         staged = self.stage_write(rows, change)
-        after = staged.commit(commit_id) if staged else None
-        return after.id if after else None
+        return Tally().result(staged.commit(commit_id) if staged else None, self.catalog)
 
     @property
     def _statements(self) -> Statements:

@@ -143,20 +143,26 @@ class Warehouse:
         with named_failures("list", path):
             return is_table(self.store, path)
 
-    def table(self, name: str, *, ignore_options: str | Sequence[str] = ()) -> Table:
-        """Open a table. ``ignore_options``: as in `Table.open`.
+    def table(
+        self, name: str, *, ignore_options: str | Sequence[str] = (), branch: str | None = None
+    ) -> Table:
+        """Open a table. ``ignore_options``, ``branch``: as in `Table.open`.
 
         Raises InvalidRequestError, with names that are like it, if it is not there, and as `Table.open` does.
         Clauses: WH-1, WH-2.
         """
         self._expect_table(name)
         return Table.open(
-            self.path_of(name), store=self.store, ignore_options=ignore_options, **self._settings
+            self.path_of(name),
+            store=self.store,
+            ignore_options=ignore_options,
+            branch=branch,
+            **self._settings,
         )
 
-    def at(self, path: str) -> Table:
+    def at(self, path: str, *, branch: str | None = None) -> Table:
         """Open a table that is anywhere, with the settings of this warehouse but its store. Raises as `Table.open`."""
-        return Table.open(path, storage_options=self._storage_options(path), **self._settings)
+        return Table.open(path, storage_options=self._storage_options(path), branch=branch, **self._settings)
 
     def query(self, text: str, *, database: str = DEFAULT) -> pa.Table:
         """Return the rows of a query in Spark's SQL, computed by DuckDB. ``database``: of names without one.

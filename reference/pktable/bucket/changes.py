@@ -24,18 +24,33 @@ from pktable.predicate import Predicate
 
 ROW_KIND: Final = "_row_kind"
 """The column of the row kinds, spelled +I, -U, +U and -D."""
+COMMITS: Final = pa.schema(
+    [
+        pa.field("_commit_version", pa.int64(), nullable=False),
+        pa.field("_commit_timestamp", pa.timestamp("ms", "UTC"), nullable=False),
+    ]
+)
+"""The id and the time of the snapshot that a change is of."""
 
 
-def change_schema(context: TableContext, columns: Sequence[str]) -> pa.Schema:
-    """Return the schema of changes: `ROW_KIND`, then ``columns``. A retraction may have nothing but its key."""
+def change_schema(context: TableContext, columns: Sequence[str], *, commits: bool = False) -> pa.Schema:
+    """Return the schema of changes: `ROW_KIND`, then ``columns``. A retraction may have nothing but its key.
+
+    ``commits``: `COMMITS` at the end.
+    """
     keys = context.schema.primary_keys
     fields = [context.schema.arrow_schema.field(name) for name in columns]
     found = [field.with_nullable(field.name not in keys) for field in fields]
-    return pa.schema([pa.field(ROW_KIND, pa.string(), nullable=False), *found])
+    return pa.schema([pa.field(ROW_KIND, pa.string(), nullable=False), *found, *(COMMITS if commits else ())])
 
 
 def read_changes(
-    context: TableContext, part: ChangeRead, columns: Sequence[str], predicate: Predicate | None
+    context: TableContext,
+    part: ChangeRead,
+    columns: Sequence[str],
+    predicate: Predicate | None,
+    *,
+    commits: bool = False,
 ) -> Iterator[pa.Table]:
     """Yield the changes of ``part`` whose row satisfies ``predicate``, as tables of `change_schema`.
 
@@ -44,7 +59,11 @@ def read_changes(
     kind = context.schema.system_columns[-1:]
     tested = predicate.columns() if predicate else ()
     needed = [*kind, *columns, *(name for name in tested if name not in columns)]
-    schema = change_schema(context, columns)
+    schema = change_schema(context, columns, commits=commits)
+    of_commit = [
+        pa.scalar(value, kind)
+        for value, kind in zip((part.snapshot, part.time_millis), COMMITS.types, strict=True)
+    ]
     for file in part.files:
         reader = DataReader(context, part.place, file)
         # A table without columns would have no rows.
@@ -52,7 +71,10 @@ def read_changes(
             rows = predicate.filter(table) if predicate else table
             if rows.num_rows:
                 kinds = _symbols(rows, reader.path)
-                yield declared(pa.table([kinds, *map(rows.column, columns)], names=schema.names), schema)
+                made = [pa.repeat(value, rows.num_rows) for value in of_commit] if commits else []
+                yield declared(
+                    pa.table([kinds, *map(rows.column, columns), *made], names=schema.names), schema
+                )
 
 
 def _symbols(rows: pa.Table, path: str) -> pa.Array:

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from pktable_spec.errors import CorruptFileError
-from pktable_spec.vocabulary import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
+from pktable_spec.vocabulary import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, RowKind
 
 from pktable.bucket.assign import BucketAssigner
 from pktable.bucket.changelog import write_input
@@ -50,6 +50,7 @@ class BucketAppend:
     ``changelog``: its changelog files. ``hashes``: the hash index file that its bucket gets with them, None if that
     stays as it is.
     ``rows``: what the one file holds, where that is little: its compaction need not read it back.
+    ``updates``: how many of the rows written are +U.
     """
 
     place: BucketPath
@@ -58,6 +59,7 @@ class BucketAppend:
     changelog: tuple[DataFileMeta, ...] = ()
     hashes: IndexManifestEntry | None = None
     rows: pa.Table | None = field(default=None, compare=False, repr=False)
+    updates: int = field(default=0, compare=False)
 
 
 def split_by_bucket(
@@ -98,7 +100,10 @@ def merged_by_bucket(appends: Iterable[BucketAppend]) -> list[BucketAppend]:
         changelog = tuple(file for append in ordered for file in append.changelog)
         hashes = next((append.hashes for append in ordered if append.hashes is not None), None)
         rows = next((append.rows for append in ordered if append.files == files), None)
-        result.append(BucketAppend(same[0].place, files, ordered[0].first_sequence, changelog, hashes, rows))
+        updates = sum(append.updates for append in ordered)
+        result.append(
+            BucketAppend(same[0].place, files, ordered[0].first_sequence, changelog, hashes, rows, updates)
+        )
     return result
 
 
@@ -118,7 +123,12 @@ def write_rows(
     """
     tables, changelog = runs_of_rows(context, place, rows, kinds, first_sequence, new, now_millis=now_millis)
     written = _written(context, place, tables, first_sequence, new, now_millis)
-    return replace(written, changelog=changelog)
+    return replace(written, changelog=changelog, updates=updates_of(kinds))
+
+
+def updates_of(kinds: npt.NDArray[np.int8]) -> int:
+    """Return how many of some row kinds are +U."""
+    return int(np.count_nonzero(kinds == int(RowKind.UPDATE_AFTER)))
 
 
 def runs_of_rows(
@@ -276,4 +286,4 @@ def renumber(
         return tuple(done)
 
     files, logged = again(append.files, changelog=False), again(append.changelog, changelog=True)
-    return BucketAppend(append.place, files, first_sequence, logged, append.hashes)
+    return replace(append, files=files, first_sequence=first_sequence, changelog=logged, rows=None)

@@ -122,7 +122,10 @@ def plan_changes(
         if not logged:
             for files in divided.values():
                 files.sort(key=lambda file: (file.min_sequence_number, file.max_sequence_number))
-        parts += [ChangeRead(context.place(*bucket_id), tuple(files)) for bucket_id, files in divided.items()]
+        parts += [
+            ChangeRead(context.place(*bucket_id), tuple(files), snapshot.id, snapshot.time_millis)
+            for bucket_id, files in divided.items()
+        ]
     return parts
 
 

@@ -33,6 +33,22 @@ BATCH: Final = (1 << 63) - 1
 Conflicts: TypeAlias = Mapping[Any, Conflict]
 """The conflicts of a change, by its parts: the buckets of a write, the numbers of other changes."""
 Replaces = Callable[[bytes], bool]
+
+
+class TouchedPartitions:
+    """Of an overwrite that replaces the partitions in which it puts rows: those, when its files are written."""
+
+    def __init__(self) -> None:
+        self.partitions: frozenset[bytes] = frozenset()
+
+    def __call__(self, partition: bytes) -> bool:
+        return partition in self.partitions
+
+    def __bool__(self) -> bool:
+        """Whether there are any: without rows an overwrite of this kind changes nothing."""
+        return bool(self.partitions)
+
+
 """Whether an overwrite replaces the rows of a partition, given as the bytes of its row."""
 
 

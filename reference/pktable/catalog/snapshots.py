@@ -304,11 +304,7 @@ class SnapshotLog:
         Raises InvalidRequestError if the name is taken or cannot be one, SnapshotNotFoundError.
         Clauses: CMT-17, CMT-32.
         """
-        if not isinstance(tag, str) or not TAG_NAME.fullmatch(tag):
-            raise InvalidRequestError(
-                f"tag {tag!r}: not a name of a tag, which has letters, digits and ._- only, "
-                "not digits alone, and does not begin with a dot"
-            )
+        expect_tag_name(tag)
         found = self.read(snapshot)
         try:
             data = self._store.read(self._paths.snapshot(snapshot))  # as it is: it may say more than we know
@@ -391,3 +387,12 @@ def _iso(time_millis: int) -> str:
     except OverflowError:
         return f"{time_millis} ms"
     return text.removesuffix(".000") + "Z"
+
+
+def expect_tag_name(tag: str) -> None:
+    """Raise InvalidRequestError unless a new tag may have this name. Clauses: CMT-17."""
+    if not isinstance(tag, str) or not TAG_NAME.fullmatch(tag):
+        raise InvalidRequestError(
+            f"tag {tag!r}: not a name of a tag, which has letters, digits and ._- only, "
+            "not digits alone, and does not begin with a dot"
+        )

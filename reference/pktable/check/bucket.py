@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from pktable_spec.errors import CorruptFileError
@@ -47,6 +48,7 @@ class BucketTask:
     bucket: BucketHistory
     max_level: int
     reads_rows: bool
+    what: ClassVar[str] = "check"
 
     @property
     def file_count(self) -> int:

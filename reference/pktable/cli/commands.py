@@ -26,6 +26,7 @@ from pktable.cli.app import (
     storage_options,
 )
 from pktable.cli.output import Format, counted, print_change, print_outcome
+from pktable.cli.progress import note
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -77,6 +78,20 @@ def create(
         storage_options=storage_options(storage),
     )
     print_outcome(f"created {path}", {"table": table.path}, output)
+    note(_made(table))
+
+
+def _made(table: Table) -> str:
+    """Return what kind of table was made, as far as its maker may not have asked for it."""
+    kept = table.options.get("deletion-vectors.enabled", "false")
+    kind = (
+        f"primary key {', '.join(table.schema.primary_keys)}, bucket={table.options.get('bucket', '-1')}"
+        if table.schema.primary_keys
+        else "an append table, because no --primary-key is given"
+    )
+    clocks = [one.name for one in table.schema.fields if one.type.root == "TIMESTAMP"]
+    times = f"; {', '.join(clocks)}: TIMESTAMP is wall-clock time, TIMESTAMP_LTZ an instant" if clocks else ""
+    return f"{kind}, deletion vectors {'on' if kept == 'true' else 'off'}{times}"
 
 
 @app.command()

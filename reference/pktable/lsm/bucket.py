@@ -82,10 +82,15 @@ class BucketChange:
 
 @dataclass(frozen=True, slots=True)
 class ChangeRead:
-    """Files that hold the changes of one bucket in one snapshot, in the order in which they are read."""
+    """Files that hold the changes of one bucket in one snapshot, in the order in which they are read.
+
+    ``snapshot``, ``time_millis``: its id, and its time since 1970; 0 where nobody asks.
+    """
 
     place: BucketPath
     files: tuple[DataFileMeta, ...]
+    snapshot: int = 0
+    time_millis: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@
    tables, `spark_sql` makes text for Spark, `pruning` skips files and buckets by their statistics.
 
 The dialect has comparisons, AND OR NOT, IN, BETWEEN, IS [NOT] NULL | TRUE | FALSE, IS [NOT] DISTINCT FROM, LIKE, <=>,
-arithmetic, ||, casts, upper, lower, length, substring, abs and coalesce. Dates and timestamps may be given as plain
+arithmetic, ||, casts, CASE, and the functions of `functions.NAMES`. Dates and timestamps may be given as plain
 text, which is in UTC if it names no zone. A condition that is NULL drops the row.
 
 Where Arrow and Spark differ, the translators either give the same result (NaN, the two zeros, LIKE, doubles made of

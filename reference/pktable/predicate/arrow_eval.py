@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pktable_spec.errors import InvalidRequestError
 
-from pktable.format.decimals import half_up
+from pktable.format.decimals import WIDEST, half_up
 from pktable.format.types import FLOATS, TIMESTAMPS, DataType, array_of
 from pktable.format.types import to_arrow as arrow_type
 from pktable.predicate.letter_case import CASES, changed
@@ -151,7 +152,7 @@ def _guarded(tests: Iterable[tuple[pc.Expression, bool]]) -> Iterator[list[pc.Ex
     yield group
 
 
-def expression_of(root: Expression, schema: pa.Schema) -> pc.Expression:
+def expression_of(root: Expression, schema: _Rows) -> pc.Expression:
     """Return ``root`` as an expression over columns of ``schema``: true, false or null."""
     match root:
         case Column():
@@ -160,6 +161,8 @@ def expression_of(root: Expression, schema: pa.Schema) -> pc.Expression:
             return pc.scalar(array_of([root.value], root.type)[0])
         case Cast():
             return _cast(expression_of(root.operand, schema), root.operand.type, root.type)
+        case Call(function="case"):
+            return _case(root, schema)
         case Call():
             return _call(root, [expression_of(argument, schema) for argument in root.arguments])
         case Compare():
@@ -180,12 +183,15 @@ def expression_of(root: Expression, schema: pa.Schema) -> pc.Expression:
             assert_never(root)
 
 
-def _column(column: Column, schema: pa.Schema) -> pc.Expression:
-    field, wanted = pc.field(column.name), arrow_type(column.type)
-    return field if schema.field(column.name).type == wanted else field.cast(wanted)
+def _column(column: Column, rows: _Rows) -> pc.Expression:
+    wanted = arrow_type(column.type)
+    if isinstance(rows, _Taken):
+        return pc.if_else(rows.taken, _column(column, rows.rows), pa.scalar(None, wanted))
+    field = pc.field(column.name)
+    return field if rows.field(column.name).type == wanted else field.cast(wanted)
 
 
-def _comparison(root: Compare, schema: pa.Schema) -> Any:
+def _comparison(root: Compare, schema: _Rows) -> Any:
     if _beyond(root.left) or _beyond(root.right):
         left, right = (_place(side, schema) for side in (root.left, root.right))
     else:
@@ -202,7 +208,7 @@ def _beyond(side: Expression) -> int:
     return 1 if side.value > 0 else -1
 
 
-def _place(side: Expression, schema: pa.Schema) -> Any:
+def _place(side: Expression, schema: _Rows) -> Any:
     """Return an integer to compare in place of a time: a literal out of range is -1 or 1, a present time 0."""
     if at := _beyond(side):
         return pc.scalar(at)
@@ -240,7 +246,7 @@ def _ordered(operator: Ordering, left: Any, right: Any, t: DataType) -> Any:
     return pc.or_kleene(COMPARISONS[operator](left, right), pc.and_kleene(with_nan, pc.is_nan(right)))
 
 
-def _membership(root: In, schema: pa.Schema) -> Any:
+def _membership(root: In, schema: _Rows) -> Any:
     operand, t = root.operand, root.operand.type
     if not root.values or t.root in FLOATS:  # is_in hashes, and the two zeros have different hashes
         options = [*root.values, *([None] if root.has_null else [])]
@@ -258,6 +264,41 @@ def _regex(like: Like) -> str:
     wildcards = {Wildcard.ONE: ".", Wildcard.ANY: ".*"}
     parts = [wildcards[p] if isinstance(p, Wildcard) else re.escape(p) for p in like.pattern]
     return r"\A(?s:" + "".join(parts) + r")\z"
+
+
+@dataclass(frozen=True)
+class _Taken:
+    """The columns of ``rows`` where the condition ``taken`` is true, and nulls elsewhere."""
+
+    rows: _Rows
+    taken: Any
+
+
+_Rows: TypeAlias = pa.Schema | _Taken
+"""The place where columns are looked up."""
+
+
+def _case(case: Call, rows: _Rows) -> Any:
+    """Return the value of the first condition that is true.
+
+    Arrow computes all values of all rows. A part that may fail is computed of nulls where its turn does not come. So it
+    fails only where Spark computes it, too.
+    """
+    *pairs, last = case.arguments
+    chosen, open_ = [], pc.scalar(True)
+    for condition, value in zip(pairs[::2], pairs[1::2], strict=True):
+        holds = pc.coalesce(_where(condition, rows, open_), pc.scalar(False))
+        taken = pc.and_kleene(open_, holds)
+        chosen.append((taken, _where(value, rows, taken)))
+        open_ = pc.and_kleene(open_, pc.invert(holds))
+    found = _where(last, rows, open_)
+    for taken, value in reversed(chosen):
+        found = pc.if_else(taken, value, found)
+    return found
+
+
+def _where(part: Expression, rows: _Rows, taken: Any) -> Any:
+    return expression_of(part, _Taken(rows, taken) if may_fail(part) else rows)
 
 
 def _call(call: Call, arguments: list[Any]) -> Any:
@@ -288,6 +329,40 @@ def _call(call: Call, arguments: list[Any]) -> Any:
         case "substring":
             bounds = [part.value for part in call.arguments[1:] if isinstance(part, Literal)]
             return _substring(arguments[0], *bounds)
+        case "trim":
+            return pc.utf8_trim(*arguments, characters=" ")
+        case "ltrim":
+            return pc.utf8_ltrim(*arguments, characters=" ")
+        case "rtrim":
+            return pc.utf8_rtrim(*arguments, characters=" ")
+        case "replace":
+            old, new = (part.value for part in call.arguments[1:] if isinstance(part, Literal))
+            return pc.replace_substring(arguments[0], str(old), str(new)) if old else arguments[0]
+        case "greatest":
+            return pc.max_element_wise(*arguments)
+        case "least":
+            return pc.min_element_wise(*arguments)
+        case "floor" | "ceil":
+            widest = arguments[0].cast(pa.decimal256(WIDEST, call.arguments[0].type.scale or 0))
+            return (pc.floor if call.function == "floor" else pc.ceil)(widest).cast(arrow_type(call.type))
+        case "round":
+            places = call.type.scale or 0
+            return half_up(arguments[0], call.arguments[0].type.scale or 0, places).cast(
+                arrow_type(call.type)
+            )
+        case "datediff":
+            end, start = (one.cast(pa.int32()) for one in arguments)
+            return pc.subtract_checked(end, start)
+        case "dayofweek":
+            return pc.day_of_week(*arguments, count_from_zero=False, week_start=7).cast(pa.int32())
+        case "year" | "quarter" | "month" | "day" | "hour" | "minute" | "second":
+            return getattr(pc, call.function)(*arguments).cast(pa.int32())
+        case "dayofyear":
+            return pc.day_of_year(*arguments).cast(pa.int32())
+        case "weekofyear":
+            return pc.iso_week(*arguments).cast(pa.int32())
+        case "case":
+            raise AssertionError("done before its arguments are")
         case _:
             assert_never(call.function)
 

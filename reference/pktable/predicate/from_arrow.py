@@ -17,11 +17,12 @@ import decimal
 import math
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pktable_spec.errors import InvalidRequestError
 
 COMPARISONS: Final = {"equal": "=", "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">="}
 MIRRORED: Final = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -124,6 +125,32 @@ def necessary(node: Node) -> str | None:
     if node.name == "is_in":
         return _among(node)
     return _of_nulls(node)
+
+
+def as_text(expression: pc.Expression, what: str) -> str:
+    """Return the condition that an expression is. Raises InvalidRequestError for what has no text here."""
+    try:
+        return _exact(parts_of(expression))
+    except ValueError as problem:
+        raise InvalidRequestError(
+            f"{what} {expression}: {problem} has no text here; there are comparisons of a column and a value, isin, "
+            "is_null, is_valid, &, | and ~"
+        ) from None
+
+
+def _exact(node: Node) -> str:
+    """Return the text of a condition, all of it. Raises ValueError with what has none."""
+    if node.kind == CALL and node.name in AND + OR:
+        word = " AND " if node.name in AND else " OR "
+        return f"({word.join(map(_exact, node.arguments))})"
+    if node.kind == CALL and node.name == "not_equal":
+        return f"(NOT {_exact(replace(node, name='equal'))})"
+    text = necessary(node)
+    if text is not None:
+        return text
+    if node.kind == CALL and node.name == "invert":
+        return f"(NOT {_exact(node.arguments[0])})"
+    raise ValueError(node.name if node.kind == CALL else node.kind)
 
 
 def _joined(word: str, texts: Sequence[str]) -> str | None:

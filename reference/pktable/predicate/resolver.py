@@ -22,6 +22,7 @@ from sqlglot.dialects.spark import Spark
 from pktable.format.types import INTEGER_BITS, NESTED, NUMBERS, TIMESTAMPS, DataType
 from pktable.predicate import tree
 from pktable.predicate.coercion import CASTS, arithmetic_type, converted, unify
+from pktable.predicate.functions import FUNCTIONS, NAMES
 from pktable.predicate.literals import (
     MOST_DIGITS,
     decimal_literal,
@@ -115,11 +116,11 @@ class Resolver:
         """Return ``node`` as a value. Raises InvalidRequestError."""
         understood = HANDLERS.get(type(node))
         if understood is None:
-            raise self.error("not supported", node)
+            raise self.error(f"not supported; there are {NAMES}", node)
         handler, known = understood
         for name, argument in node.args.items():
             if argument and name not in known:
-                raise self.error(f"{name} is not supported", node)
+                raise self.error(f"{name} is not supported; there are {NAMES}", node)
         return handler(self, node)
 
     def error(self, problem: str, node: Node) -> InvalidRequestError:
@@ -423,4 +424,5 @@ HANDLERS: Final[dict[type[Any], tuple[Handler, frozenset[str]]]] = {
     exp.Coalesce: (Resolver.coalesce, frozenset({"this", "expressions"})),
     exp.Cast: (Resolver.cast, frozenset({"this", "to"})),
     exp.TryCast: (Resolver.cast, frozenset({"this", "to", "safe"})),
+    **FUNCTIONS,
 }

@@ -109,7 +109,27 @@ def _call(call: Call) -> str:
             return f"(- {arguments[0]})"
         case "lower" | "upper":
             return spark_function(call.function, arguments[0])
-        case "abs" | "coalesce" | "concat" | "length" | "substring":
+        case "case":
+            pairs = zip(arguments[:-1:2], arguments[1:-1:2], strict=True)
+            chosen = " ".join(f"WHEN {condition} THEN {value}" for condition, value in pairs)
+            return f"(CASE {chosen} ELSE {arguments[-1]} END)"
+        case "round":
+            return f"round({arguments[0]}, {call.type.scale})"
+        case (
+            (
+                "abs"
+                | "coalesce"
+                | "concat"
+                | "length"
+                | "substring"
+                | "datediff"
+                | "floor"
+                | "ceil"
+                | "replace"
+            )
+            | ("greatest" | "least" | "trim" | "ltrim" | "rtrim" | "hour" | "minute" | "second")
+            | ("year" | "quarter" | "month" | "weekofyear" | "day" | "dayofweek" | "dayofyear")
+        ):
             return f"{call.function}({', '.join(arguments)})"
         case _:
             assert_never(call.function)

@@ -30,8 +30,17 @@ NULL: Final = DataType("NULL")  # the type of a NULL that nothing has given a ty
 
 Arithmetic: TypeAlias = OneOf["add", "subtract", "multiply", "divide", "remainder"]
 LetterCase: TypeAlias = OneOf["upper", "lower"]
+DatePart: TypeAlias = OneOf["year", "quarter", "month", "weekofyear", "day", "dayofweek", "dayofyear"]
+TimePart: TypeAlias = OneOf["hour", "minute", "second"]
+Trimming: TypeAlias = OneOf["trim", "ltrim", "rtrim"]
 Function: TypeAlias = (
-    Arithmetic | LetterCase | OneOf["negate", "abs", "concat", "length", "substring", "coalesce"]
+    Arithmetic
+    | LetterCase
+    | DatePart
+    | TimePart
+    | Trimming
+    | OneOf["negate", "abs", "concat", "length", "substring", "coalesce"]
+    | OneOf["case", "datediff", "floor", "ceil", "round", "replace", "greatest", "least"]
 )
 Ordering: TypeAlias = OneOf["=", "<>", "<", "<=", ">", ">="]
 Operator: TypeAlias = Ordering | OneOf["<=>"]

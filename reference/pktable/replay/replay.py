@@ -123,7 +123,9 @@ def write(
         if done % size and done < history.commit_count:
             continue
         rows = _rows(history, pending)
-        snapshot = table.write_changes(rows, row_kind=ROW_KIND) if rows.num_rows else None
+        snapshot: int | None = None
+        if rows.num_rows:
+            snapshot = table.write_changes(rows, row_kind=ROW_KIND)
         if snapshot is None and checkpoints:
             snapshot = checkpoints[-1][1]
         if snapshot is not None:

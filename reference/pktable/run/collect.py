@@ -21,7 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pktable.bucket.assign import BucketAssigner
-from pktable.bucket.write import BucketAppend, split_by_bucket
+from pktable.bucket.write import BucketAppend, split_by_bucket, updates_of
 from pktable.context import TableContext
 from pktable.datafile.encoded import concatenated
 from pktable.format.metadata.manifest import DataFileMeta
@@ -47,6 +47,7 @@ class _Bucket:
     runs: list[Aside] = field(default_factory=list)
     files: tuple[DataFileMeta, ...] = ()
     changelog: tuple[DataFileMeta, ...] = ()
+    updates: int = 0
 
 
 class Collector:
@@ -114,6 +115,7 @@ class Collector:
         )
         one.runs.append(self._scratch.put(runs))
         one.changelog += changelog
+        one.updates += updates_of(kinds)
         one.following += rows.num_rows
         one.held.clear()
 
@@ -129,7 +131,7 @@ class Collector:
                     self._context, one.place, one.runs, one.first, self._new, now_millis=self._now
                 ),
             )
-        return BucketAppend(one.place, one.files, one.first, one.changelog)
+        return BucketAppend(one.place, one.files, one.first, one.changelog, updates=one.updates)
 
     def _append(self, one: _Bucket) -> BucketAppend:
         """Write the rows that are held."""
@@ -148,6 +150,7 @@ class Collector:
     def _take(one: _Bucket, append: BucketAppend) -> None:
         one.files += append.files
         one.changelog += append.changelog
+        one.updates += append.updates
         one.held.clear()
 
 

@@ -106,8 +106,11 @@ class LocalRunner:
 
     def read_changes(self, context: TableContext, query: ChangeQuery) -> pa.Table:
         """Return changes, in order. Clauses: CHG-11."""
-        empty = change_schema(context, query.columns).empty_table()
-        found = (read_changes(context, part, query.columns, query.predicate) for part in query.parts)
+        empty = change_schema(context, query.columns, commits=query.commits).empty_table()
+        found = (
+            read_changes(context, part, query.columns, query.predicate, commits=query.commits)
+            for part in query.parts
+        )
         return pa.concat_tables([empty, *itertools.chain.from_iterable(found)])
 
     def to_arrow(self, context: TableContext, query: Query) -> pa.Table:
@@ -166,14 +169,15 @@ def row_change(
 ) -> RowChange:
     """Return the change that deletes the rows ``found`` and adds ``added``.
 
-    ``added``: the table's columns, and with row tracking `Statement.place`. Clauses: APP-32.
+    ``added``: the table's columns, and `FILE`, with row tracking `Statement.place`. Clauses: APP-32.
     """
     names = list(context.schema.value_names)
-    if not statement.tracked:
-        return RowChange(found, added.select(names))
     is_old = pc.is_valid(added.column(FILE))
+    updates = int(pc.sum(is_old).as_py() or 0)
+    if not statement.tracked:
+        return RowChange(found, added.select(names), updates=updates)
     updated = with_row_ids(added.filter(is_old), first_row_ids(query)).select([*names, ROW_ID])
-    return RowChange(found, added.filter(pc.invert(is_old)).select(names), updated)
+    return RowChange(found, added.filter(pc.invert(is_old)).select(names), updated, updates)
 
 
 def first_row_ids(query: Query) -> pa.Table:

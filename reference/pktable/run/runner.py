@@ -41,7 +41,12 @@ from pktable.store.new_files import NewFiles
 
 
 class Work(Protocol):
-    """Work on a bucket or on some files of one. ``input_bytes``: of the files that it reads."""
+    """Work on a bucket or on some files of one. ``input_bytes``: of the files that it reads.
+
+    ``what``: what it does to a table, as names of jobs say it.
+    """
+
+    what: ClassVar[str]
 
     @property
     def input_bytes(self) -> int: ...
@@ -102,6 +107,7 @@ class CompactionTask:
     token: str
     now_millis: int
     cached_rows: Mapping[str, pa.Table] = field(default_factory=dict)
+    what: ClassVar[str] = "compact"
     at_once: ClassVar[int] = AT_ONCE
     least_bytes: ClassVar[int] = 0
 
@@ -137,6 +143,7 @@ class RewriteTask:
     now_millis: int
     source: int
     dropped: Mapping[str, DeletionVector] = field(default_factory=dict)
+    what: ClassVar[str] = "write files again of"
     at_once: ClassVar[int] = AT_ONCE
     least_bytes: ClassVar[int] = 0
 
@@ -184,6 +191,7 @@ class SearchTask:
 
     part: BucketRead
     predicate: Predicate | None
+    what: ClassVar[str] = "find rows of"
     at_once: ClassVar[int] = CORES
     least_bytes: ClassVar[int] = SMALL_FILE_BYTES
 
@@ -201,11 +209,18 @@ class RowChange:
     """The effect of a statement on an append table, with rows as `Runner.write` takes them.
 
     It deletes the rows ``found`` and adds ``rows``. ``updated``: rows to add that have ids, with these in `ROW_ID`.
+    ``updates``: how many of the rows to add take the place of one of ``found``, None if nobody has counted.
     """
 
     found: Sequence[FoundRows] = ()
     rows: Any = None
     updated: Any = None
+    updates: int | None = None
+
+    @property
+    def gone(self) -> int:
+        """How many rows it deletes."""
+        return sum(vector.cardinality for one in self.found for vector in one.positions.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,11 +259,15 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class ChangeQuery:
-    """A planned read of changes: parts in order, and ``columns`` of the changes whose row satisfies ``predicate``."""
+    """A planned read of changes: parts in order, and ``columns`` of the changes whose row satisfies ``predicate``.
+
+    ``commits``: whether the id and the time of the snapshot of each change come, too.
+    """
 
     parts: Sequence[ChangeRead]
     columns: Sequence[str]
     predicate: Predicate | None = None
+    commits: bool = False
 
 
 SYSTEM_WIDTH: Final = 9

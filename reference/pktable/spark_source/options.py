@@ -10,9 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from pktable_spec.errors import InvalidRequestError
+from pktable_spec.errors import InvalidRequestError, NotATableError
+from pktable_spec.options import option_named
 
 if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
     from pktable.table import Table
 
 READ, WRITE, READ_STREAM, WRITE_STREAM = "read", "write", "readStream", "writeStream"
@@ -36,8 +39,10 @@ KNOWN: Final[Mapping[str, tuple[str, ...]]] = {
     "row-kind-column": (WRITE, WRITE_STREAM),
     "commit-user": (WRITE, WRITE_STREAM),
     "commit-identifier": (WRITE,),
+    "primary-key": (WRITE, WRITE_STREAM),
+    "partition": (WRITE, WRITE_STREAM),
 }
-"""The uses of each option."""
+"""The uses of each option. A write has the options of tables, too, for a table that it makes."""
 
 MODE_OF: Final[Mapping[str, str]] = {
     "scan.snapshot-id": "from-snapshot",
@@ -64,12 +69,24 @@ class Options:
         """Return the options. Raises InvalidRequestError for one that none of ``uses`` has."""
         values = {key.lower(): value for key, value in options.items()}
         known = [name for name, of in KNOWN.items() if set(of) & set(uses)]
-        unknown = sorted(values.keys() - SPARKS - {name.lower() for name in known})
+        found = cls(values)
+        of_tables = found.of_table.keys() if {WRITE, WRITE_STREAM} & set(uses) else set()
+        unknown = sorted(values.keys() - SPARKS - {name.lower() for name in known} - of_tables)
         if unknown:
             raise InvalidRequestError(
                 f"option {', '.join(unknown)}: not an option of {uses[0]}; there are {', '.join(known)}"
             )
-        return cls(values)
+        return found
+
+    @property
+    def of_table(self) -> dict[str, str]:
+        """The options of tables, for one that a write makes."""
+        others = SPARKS | {name.lower() for name in KNOWN}
+        return {
+            name: text
+            for name, text in self.values.items()
+            if name not in others and option_named(name) is not None
+        }
 
     def text(self, name: str) -> str | None:
         return self.values.get(name.lower())
@@ -144,6 +161,40 @@ class Options:
         ignored = [name.strip() for name in (self.text("ignoreOptions") or "").split(",") if name.strip()]
         return Table.open(self.path, ignore_options=ignored, branch=self.text("branch"))
 
+    def open_or_make(self, columns: StructType) -> tuple[Table, bool]:
+        """Open the table of a write, or make it of ``columns`` if there is none; return it, and whether it was made.
+
+        Raises InvalidRequestError if there is none and the key is not given, or the table there is another one.
+        Clauses: WH-23.
+        """
+        from pyspark.sql.types import StructField, StructType
+
+        from pktable.table import Table
+
+        key, partition = self.text("primary-key"), self.text("partition")
+        try:
+            table = self.open_table()
+        except NotATableError:
+            if key is None:
+                raise InvalidRequestError(
+                    f"{self.path}: expected a table, found none; to make one of the DataFrame's columns, give the "
+                    "option primary-key (columns with commas, or '' for an append table), partition, options of tables"
+                ) from None
+            made = StructType([StructField(one.name, one.dataType) for one in columns])
+            names = [_names(key), _names(partition)]
+            Table.create(self.path, made, primary_key=names[0], partition_by=names[1], options=self.of_table)
+            return self.open_table(), True
+        wanted = {
+            "primary-key": (key and _names(key), list(table.schema.primary_keys)),
+            "partition": (partition and _names(partition), list(table.schema.partition_keys)),
+        } | {name: (text, table.options.get(name)) for name, text in self.of_table.items()}
+        for name, (asked, found) in wanted.items():
+            if asked is not None and asked != "" and asked != found:
+                raise InvalidRequestError(
+                    f"option {name}: expected that of the table, which is there already, {found!r}, found {asked!r}"
+                )
+        return table, False
+
     @property
     def path(self) -> str:
         """The table's path. Raises InvalidRequestError if there is none."""
@@ -154,3 +205,7 @@ class Options:
                 "its catalog Spark does not tell the path: use CREATE TEMPORARY VIEW v USING pktable OPTIONS (path '…')"
             )
         return path
+
+
+def _names(text: str | None) -> list[str]:
+    return [name.strip() for name in (text or "").split(",") if name.strip()]

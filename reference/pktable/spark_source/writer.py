@@ -14,6 +14,7 @@ Clauses: APP-8, TBL-4, TBL-6, TBL-8, TBL-11, TBL-24, CMT-53, CMT-56.
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Iterator, Sequence
 
@@ -32,6 +33,8 @@ from pktable.ingest.changes import ChangeKind
 from pktable.spark_source.options import Options
 from pktable.spark_source.pieces import arrow_schema
 from pktable.spark_source.staged_rows import Message, remove_staged, stage, staged_rows
+from pktable.store.file_io import open_store
+from pktable.store.trees import remove_directory
 from pktable.table import Table
 
 QUERY, ZONE = "sql.streaming.queryId", "spark.sql.session.timeZone"
@@ -50,7 +53,8 @@ class RowWriter:
             raise InvalidRequestError(
                 "option row-kind-column: an overwrite has rows only; leave the option out"
             )
-        table = options.open_table()
+        columns = StructType([one for one in schema if one.name != self._kinds])
+        table, self._made = options.open_or_make(columns)
         if self._kinds is not None and not table.stager.kind.has_keys:
             raise InvalidRequestError(
                 "option row-kind-column: the table has no primary key; leave the option out"
@@ -117,8 +121,12 @@ class BatchWriter(RowWriter, DataSourceArrowWriter):
         self._commit(messages, self._commit_id)
 
     def abort(self, messages: Sequence[Message | None]) -> None:
-        """Remove what tasks have staged. Clauses: CMT-12, CMT-68."""
+        """Remove what tasks have staged, and the table if it was made for them. Clauses: CMT-12, CMT-68, WH-23."""
         self._remove(messages)
+        table = self._options.open_table()
+        if self._made and table.catalog.snapshots.latest_id() is None:
+            store, root = open_store(self._options.path, None)  # no guard, which moves no directory
+            remove_directory(store, root, aside=os.path.dirname(root), last="schema")
 
 
 def with_times_of(rows: pa.Table, fields: Sequence[Field], zone: str | None) -> pa.Table:

@@ -19,7 +19,8 @@ from pyspark.sql.types import StructField, StructType
 
 from pktable.catalog.definitions import parse_definition
 from pktable.spark_sql.queries import Queries
-from pktable.spark_sql.rows import aligned, column_of, outcome
+from pktable.spark_sql.rows import aligned, column_of, outcome, read_partition, where_partition
+from pktable.spark_sql.tags import altered_tag
 from pktable.sql.names import BY_PATH, Found
 from pktable.sql.references import references
 from pktable.sql.words import Words, quoted
@@ -138,13 +139,13 @@ def _create_table(
         return nothing(queries)
     try:
         values = aligned(rows, table.schema, None, {}, by_name=False)
-        snapshot = table.put(values)
+        result = table.put(values)
     except BaseException:
         warehouse.drop_table(place.name)  # of a statement that fails nothing stays
         raise
-    effect = None if snapshot is None else table.effect(snapshot)
-    put = None if effect is None else effect.put
-    return outcome(queries, snapshot, {"num_affected_rows": put, "num_inserted_rows": put})
+    effect = None if result is None else result.effect
+    put = 0 if result is None else None if effect is None else effect.put
+    return outcome(queries, result, num_affected_rows=put, num_inserted_rows=put)
 
 
 def drop(queries: Queries, words: Words) -> DataFrame | None:
@@ -168,7 +169,7 @@ def drop(queries: Queries, words: Words) -> DataFrame | None:
             if if_exists and place is not None and len(parts) == 3:
                 return nothing(queries)
             return None
-        if not found.database or found.metadata is not None:
+        if not found.database or found.metadata is not None or found.branch is not None:
             raise InvalidRequestError(f"DROP TABLE {'.'.join(parts)}: expected a name such as database.table")
         warehouse.drop_table(found.name)
         return nothing(queries)
@@ -196,7 +197,7 @@ def alter(queries: Queries, words: Words) -> DataFrame | None:
     if words.take("RENAME", "TO"):
         to = words.name()
         target = queries.names.place(to.parts)
-        if target is None or not target.database or not found.database:
+        if target is None or not target.database or not found.database or found.branch is not None:
             raise InvalidRequestError(f"RENAME TO {to}: expected a name such as database.table")
         database = found.database if len(to.parts) == 1 else target.database
         queries.names.warehouse.rename_table(found.name, f"{database}.{target.table}")
@@ -209,6 +210,8 @@ def alter(queries: Queries, words: Words) -> DataFrame | None:
 def _altered(table: Table, words: Words) -> None:
     """Carry out what follows the name in an ALTER TABLE, but for RENAME TO."""
     schema = table.schema
+    if altered_tag(table, words):
+        return
     if words.take("ADD"):
         words.any_of("COLUMN", "COLUMNS")
         parts = words.group() if words.sees("(") else words.parts()
@@ -217,9 +220,11 @@ def _altered(table: Table, words: Words) -> None:
         old = column_of(schema, str(words.name()))
         words.expect("TO")
         table.alter(rename={old: str(words.name())})
+    elif words.take("DROP", "PARTITION") or words.take("DROP", "IF", "EXISTS", "PARTITION"):
+        _drop_partitions(table, words)
     elif words.take("DROP"):
         if words.any_of("COLUMN", "COLUMNS") is None:
-            raise words.problem("COLUMN")
+            raise words.problem("COLUMN or PARTITION")
         if_exists = words.take("IF", "EXISTS")
         parts = words.group() if words.sees("(") else words.parts()
         wanted = [str(part.name()) for part in parts]
@@ -236,11 +241,25 @@ def _altered(table: Table, words: Words) -> None:
     elif words.take("UNSET", "TBLPROPERTIES"):
         if_exists = words.take("IF", "EXISTS")
         names = [_property(part) for part in words.group()]
-        table.alter(reset_options=[name for name in names if not if_exists or name in table.options])
+        comment = "" if COMMENT in names else None
+        names = [name for name in names if name != COMMENT and (not if_exists or name in table.options)]
+        table.alter(reset_options=names, comment=comment)
     else:
         raise words.problem(
-            "ADD, RENAME, DROP or ALTER COLUMN, RENAME TO, SET TBLPROPERTIES or UNSET TBLPROPERTIES"
+            "ADD, RENAME, DROP or ALTER COLUMN, RENAME TO, SET TBLPROPERTIES, UNSET TBLPROPERTIES, DROP PARTITION, or "
+            "CREATE, REPLACE, RENAME or DELETE TAG"
         )
+
+
+def _drop_partitions(table: Table, words: Words) -> None:
+    """Delete the rows of partitions, each ``(name = value, …)``, in one commit."""
+    holds = [where_partition(read_partition(words, table.schema))]
+    while words.take(","):
+        words.expect("PARTITION")
+        holds.append(where_partition(read_partition(words, table.schema)))
+    words.take("PURGE")
+    words.expect_end()
+    table.overwrite(table.schema.arrow_schema.empty_table(), where=" OR ".join(f"({one})" for one in holds))
 
 
 def _add(table: Table, parts: Sequence[Words]) -> None:

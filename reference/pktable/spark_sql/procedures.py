@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import sqlglot
@@ -16,7 +16,8 @@ from pyspark.sql import DataFrame
 from sqlglot import errors, exp
 
 from pktable.spark_sql.queries import Queries, version
-from pktable.sql.words import Words
+from pktable.spark_sql.tags import delete_tags, replace_tag
+from pktable.sql.words import Words, quoted, text_literal
 from pktable.table import Table
 
 RESULT: Final = "result BOOLEAN"
@@ -43,7 +44,72 @@ def _compact(queries: Queries, table: Table, given: Mapping[str, Any]) -> list[t
         raise InvalidRequestError(
             f"compact: expected a compact_strategy {' or '.join(STRATEGIES)}, found {strategy!r}"
         )
-    table.compact(full=strategy == "full")
+    if given.get("order_strategy", "none").lower() != "none" or "order_by" in given:
+        raise InvalidRequestError(
+            "compact: rows are not put in another order here; leave order_strategy and order_by out"
+        )
+    table.compact(full=strategy == "full", where=_where(table, given))
+    return [(True,)]
+
+
+def _where(table: Table, given: Mapping[str, Any]) -> str | None:
+    """Return the condition on partitions that ``where`` or ``partitions`` gives. Raises InvalidRequestError."""
+    if "partitions" not in given:
+        return given.get("where")
+    if "where" in given:
+        raise InvalidRequestError("CALL: expected one of where and partitions")
+    kinds = {one.name: replace(one.type, nullable=True) for one in table.schema.partition_fields}
+    holds = []
+    for part in given["partitions"].split(";"):
+        texts = dict(one.strip().split("=", 1) for one in part.split(",") if "=" in one)
+        if not texts or not texts.keys() <= kinds.keys():
+            raise InvalidRequestError(
+                f"partitions: expected such as {','.join(f'{name}=…' for name in kinds)}, found {part!r}"
+            )
+        values = (
+            f"{quoted(name)} = CAST({text_literal(text)} AS {kinds[name]})" for name, text in texts.items()
+        )
+        holds.append(" AND ".join(values))
+    return " OR ".join(f"({one})" for one in holds)
+
+
+def _rescale(queries: Queries, table: Table, given: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    where = _where(table, given)
+    wanted = str(given.get("bucket_num", table.catalog.context.options.bucket))
+    if where is not None and wanted != str(table.catalog.context.options.bucket):
+        raise InvalidRequestError(
+            "rescale: expected no partitions with another bucket_num, because that is the number of the whole table"
+        )
+    if wanted != table.options.get("bucket"):
+        table.alter(set_options={"bucket": wanted})
+    table.rescale(where=where)
+    return [(True,)]
+
+
+def _rename_tag(queries: Queries, table: Table, given: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    table.rename_tag(given["tag"], given["target_tag"])
+    return [(True,)]
+
+
+def _replace_tag(queries: Queries, table: Table, given: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    replace_tag(table, given["tag"], given.get("snapshot"))
+    return [(True,)]
+
+
+def _create_branch(queries: Queries, table: Table, given: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    if not given.get("ignoreIfExists", False) or given["branch"] not in table.branches():
+        table.create_branch(given["branch"], tag=given.get("tag"), empty="tag" not in given)
+    return [(True,)]
+
+
+def _delete_branch(queries: Queries, table: Table, given: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    for name in given["branch"].split(","):
+        table.delete_branch(name.strip())
+    return [(True,)]
+
+
+def _fast_forward(queries: Queries, table: Table, given: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    table.fast_forward(given["branch"])
     return [(True,)]
 
 
@@ -83,14 +149,7 @@ def _create_tag_from_timestamp(
 
 
 def _delete_tag(queries: Queries, table: Table, given: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-    names = [name.strip() for name in given["tag"].split(",")]
-    unknown = [name for name in names if name not in table.tags()]
-    if unknown:
-        raise InvalidRequestError(
-            f"delete_tag: no tag {unknown[0]}; there are {', '.join(sorted(table.tags())) or 'none'}"
-        )
-    for name in names:
-        table.delete_tag(name)
+    delete_tags(table, [name.strip() for name in given["tag"].split(",")])
     return [(True,)]
 
 
@@ -143,7 +202,13 @@ def _millis(queries: Queries, text: str) -> int:
 
 ROLLED_BACK: Final = "previous_snapshot_id BIGINT, current_snapshot_id BIGINT"
 PROCEDURES: Final[Mapping[str, Procedure]] = {
-    "compact": Procedure({"compact_strategy": str}, (), RESULT, _compact),
+    "compact": Procedure(
+        {"partitions": str, "compact_strategy": str, "order_strategy": str, "order_by": str, "where": str},
+        (),
+        RESULT,
+        _compact,
+    ),
+    "rescale": Procedure({"bucket_num": int, "partitions": str, "where": str}, (), RESULT, _rescale),
     "expire_snapshots": Procedure(
         {"retain_max": int, "retain_min": int, "older_than": str},
         (),
@@ -158,6 +223,13 @@ PROCEDURES: Final[Mapping[str, Procedure]] = {
         _create_tag_from_timestamp,
     ),
     "delete_tag": Procedure({"tag": str}, ("tag",), RESULT, _delete_tag),
+    "rename_tag": Procedure({"tag": str, "target_tag": str}, ("tag", "target_tag"), RESULT, _rename_tag),
+    "replace_tag": Procedure({"tag": str, "snapshot": int}, ("tag",), RESULT, _replace_tag),
+    "create_branch": Procedure(
+        {"branch": str, "tag": str, "ignoreIfExists": bool}, ("branch",), RESULT, _create_branch
+    ),
+    "delete_branch": Procedure({"branch": str}, ("branch",), RESULT, _delete_branch),
+    "fast_forward": Procedure({"branch": str}, ("branch",), RESULT, _fast_forward),
     "rollback": Procedure({"version": str, "snapshot": int, "tag": str}, (), ROLLED_BACK, _rollback),
     "rollback_to_timestamp": Procedure(
         {"timestamp": int}, ("timestamp",), ROLLED_BACK, _rollback_to_timestamp
@@ -195,9 +267,14 @@ def call(queries: Queries, words: Words) -> DataFrame | None:
     missing = [name for name in ("table", *procedure.needed) if name not in given]
     if missing:
         raise InvalidRequestError(f"CALL sys.{parts[1]}: expected {', '.join(missing)}, found none")
-    table = queries.names.open(queries.names.expect(Words.of(given.pop("table")).name().parts))
+    table = queries.names.open(queries.names.expect(_parts(given.pop("table"))))
     rows = procedure.work(queries, table, given)
     return queries.spark.createDataFrame(list(rows), procedure.columns)
+
+
+def _parts(text: str) -> Sequence[str]:
+    """Return the parts of a table's name in a text, where one with a branch needs no backquotes."""
+    return text.split(".") if "$" in text and "`" not in text else Words.of(text).name().parts
 
 
 def _arguments(words: Words, name: str, kinds: Mapping[str, type]) -> dict[str, Any]:

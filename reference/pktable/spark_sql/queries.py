@@ -16,12 +16,22 @@ from typing import Any, Final
 import pyarrow as pa
 from pktable_spec.errors import InvalidRequestError
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
+from pktable.bucket.changes import COMMITS, ROW_KIND
 from pktable.metadata_tables import expect_name
 from pktable.run.spark.errors import raised_here
 from pktable.run.spark.statements import source_frame
+from pktable.sql.changes import CHANGE_TYPE, CHANGE_TYPES, changes_of
 from pktable.sql.names import Found, Names
-from pktable.sql.references import NotUnderstoodError, Reference, Travel, references, selecting
+from pktable.sql.references import (
+    ChangesClause,
+    NotUnderstoodError,
+    Reference,
+    Travel,
+    references,
+    selecting,
+)
 from pktable.sql.words import Words, quoted
 from pktable.table import Table
 
@@ -106,11 +116,28 @@ class Queries:
     def _frame_of(self, reference: Reference) -> DataFrame | None:
         """Return the rows of a table of ours or a view of this session, None if the name is another."""
         if len(reference.parts) == 1 and (view := self.names.views.get(reference.parts[0].lower())):
-            if reference.travel is not None:
+            if reference.travel is not None or reference.changes is not None:
                 raise InvalidRequestError(f"{reference.parts[0]}: a view has no versions")
             return self.frame(view)
         found = self.names.find(reference.parts)
-        return None if found is None else self.rows_of(found, self._as_of(found, reference.travel))
+        if found is None:
+            return None
+        if reference.changes is not None:
+            return self._changes(found, reference.changes)
+        return self.rows_of(found, self._as_of(found, reference.travel))
+
+    def _changes(self, found: Found, clause: ChangesClause) -> DataFrame:
+        """Return the changes of a table with the columns that Spark gives them. Clauses: WH-21."""
+        if found.metadata is not None:
+            raise InvalidRequestError(f"{found.name}${found.metadata}: a metadata table has no changes")
+        rows: DataFrame = changes_of(self.names.open(found), clause).read()
+        kinds = F.create_map(*(F.lit(text) for pair in CHANGE_TYPES.items() for text in pair))
+        columns = [name for name in rows.columns if name not in (ROW_KIND, *COMMITS.names)]
+        return rows.select(
+            *map(F.col, map(quoted, columns)),
+            kinds[F.col(ROW_KIND)].alias(CHANGE_TYPE),
+            *COMMITS.names,
+        )
 
     def rows_of(self, found: Found, as_of: Mapping[str, Any]) -> DataFrame:
         """Return the rows of a table of ours, or of one of its metadata tables. Clauses: WH-9, WH-11."""

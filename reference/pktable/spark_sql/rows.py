@@ -13,6 +13,7 @@ from pktable_spec.errors import InvalidRequestError, SnapshotNotFoundError
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from pktable.catalog.effects import Result
 from pktable.format.metadata.schema import TableSchema
 from pktable.run.spark.statements import stores
 from pktable.run.spark.types import spark_schema
@@ -27,13 +28,21 @@ OVERWRITE_MODE: Final = "spark.sql.sources.partitionOverwriteMode"
 QUERIES: Final = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "(")
 
 
-def outcome(
-    queries: Queries, snapshot: int | None, counts: Mapping[str, int | None] | None = None
-) -> DataFrame:
-    """Return the result of a statement: one row with `COUNTS`, null if unknown, and the snapshot. Clauses: WH-12."""
-    given = dict.fromkeys(COUNTS, 0) if snapshot is None else counts or {}
+def outcome(queries: Queries, result: Result | None, **known: int | None) -> DataFrame:
+    """Return the result of a statement: one row with `COUNTS`, null if unknown, and the snapshot.
+
+    ``known``: counts that are known otherwise. Clauses: WH-12.
+    """
+    counts: dict[str, int | None] = dict.fromkeys(COUNTS, 0 if result is None else None)
+    if result is not None and (effect := result.effect) is not None:
+        kinds = (effect.inserted, effect.updated, effect.deleted)
+        given = (kinds[0], kinds[1]) if None not in kinds[:2] else (effect.put, 0)
+        total = None if kinds[2] is None else sum(one or 0 for one in (*given, kinds[2]))
+        counts = dict(zip(COUNTS, (total, *kinds), strict=True))
+    counts |= known
     schema = ", ".join(f"{name} BIGINT" for name in (*COUNTS, "snapshot_id"))
-    return queries.spark.createDataFrame([(*(given.get(name) for name in COUNTS), snapshot)], schema)
+    snapshot = None if result is None else int(result)
+    return queries.spark.createDataFrame([(*(counts[name] for name in COUNTS), snapshot)], schema)
 
 
 def insert(queries: Queries, words: Words, args: Any, ctes: str = "") -> DataFrame | None:
@@ -45,7 +54,8 @@ def insert(queries: Queries, words: Words, args: Any, ctes: str = "") -> DataFra
     if found is None:
         return None
     table = _target(queries, found)
-    fixed = _partition(words, table.schema) if words.take("PARTITION") else {}
+    given = _partition(words, table.schema) if words.take("PARTITION") else {}
+    fixed = {name: text for name, text in given.items() if text is not None}
     if words.sees("IF"):
         raise InvalidRequestError(
             "INSERT: IF NOT EXISTS is not supported; delete or keep the partition first"
@@ -63,35 +73,48 @@ def insert(queries: Queries, words: Words, args: Any, ctes: str = "") -> DataFra
         raise words.problem("a query or VALUES")
     rows = queries.frame(ctes + words.rest(), args)
     rows = aligned(rows, table.schema, columns, fixed, by_name=by_name)
-    if replaces and not fixed and table.schema.partition_keys and _is_dynamic(queries):
-        raise InvalidRequestError(
-            f"INSERT OVERWRITE: {OVERWRITE_MODE}=dynamic is not supported; name the partition, or set static"
-        )
-    if replaces and fixed:
-        where = " AND ".join(f"{quoted(name)} = {text}" for name, text in fixed.items())
-    snapshot = table.overwrite(rows, where=where) if replaces or where is not None else table.put(rows)
-    effect = None if snapshot is None else table.effect(snapshot)
-    put = None if effect is None else effect.put
-    replaced = table.stager.kind.has_keys and not replaces  # who knows which keys were there
-    return outcome(
-        queries, snapshot, {"num_affected_rows": put, "num_inserted_rows": None if replaced else put}
-    )
+    dynamic = replaces and len(fixed) < len(table.schema.partition_keys) and _is_dynamic(queries)
+    if replaces and fixed and not dynamic:
+        where = where_partition(fixed)
+    overwrites = replaces or where is not None
+    result = table.overwrite(rows, where=where, dynamic=dynamic) if overwrites else table.put(rows)
+    effect = None if result is None else result.effect
+    known = {} if effect is None else {"num_affected_rows": effect.put}
+    return outcome(queries, result, **known)
 
 
 def _is_dynamic(queries: Queries) -> bool:
     return str(queries.spark.conf.get(OVERWRITE_MODE, "static")).lower() == "dynamic"
 
 
-def _partition(words: Words, schema: TableSchema) -> dict[str, str]:
-    """Read ``(name = value, …)``; return the text of each value by column. Raises InvalidRequestError."""
-    fixed = {}
+def _partition(words: Words, schema: TableSchema) -> dict[str, str | None]:
+    """Read ``(name = value, name, …)``; return the text of each value by column. Raises InvalidRequestError."""
+    given: dict[str, str | None] = {}
     for part in words.group():
         name = column_of(schema, str(part.name()))
         if name not in schema.partition_keys:
-            raise InvalidRequestError(f"PARTITION: {name} is no partition column")
-        part.expect("=")
-        fixed[name] = part.rest()
-    return fixed
+            raise InvalidRequestError(
+                f"PARTITION: {name} is no partition column; those are {', '.join(schema.partition_keys) or 'none'}"
+            )
+        given[name] = part.rest() if part.take("=") else None
+        part.expect_end()
+    return given
+
+
+def read_partition(words: Words, schema: TableSchema) -> dict[str, str]:
+    """Read ``(name = value, …)``; return the text of each value by column. Raises InvalidRequestError."""
+    given = _partition(words, schema)
+    open_ = [name for name, text in given.items() if text is None]
+    if open_ or not given:
+        raise InvalidRequestError(
+            f"PARTITION: expected a value for {', '.join(open_) or 'each column'}, found none"
+        )
+    return {name: text for name, text in given.items() if text is not None}
+
+
+def where_partition(fixed: Mapping[str, str]) -> str:
+    """Return the condition that holds for the rows of a partition. Clauses: WH-20."""
+    return " AND ".join(f"{quoted(name)} <=> {text}" for name, text in fixed.items())
 
 
 def aligned(
@@ -145,12 +168,10 @@ def update(queries: Queries, words: Words) -> DataFrame | None:
     words.expect_end()
     with queries.aside() as replaced:
         values = {column: replaced(text) for column, text in given.items()}
-        snapshot = table.update(
+        result = table.update(
             values, where=None if where is None else replaced(where), alias=alias, by_spark=True
         )
-    effect = None if snapshot is None else table.effect(snapshot)
-    count = None if effect is None else effect.put
-    return outcome(queries, snapshot, {"num_affected_rows": count, "num_updated_rows": count})
+    return outcome(queries, result)
 
 
 def delete(queries: Queries, words: Words) -> DataFrame | None:
@@ -165,10 +186,8 @@ def delete(queries: Queries, words: Words) -> DataFrame | None:
         return _truncated(queries, table)
     where = words.rest()
     with queries.aside() as replaced:
-        snapshot = table.delete(where=replaced(where), alias=alias, by_spark=True)
-    effect = None if snapshot is None else table.effect(snapshot)
-    count = None if effect is None else effect.deleted
-    return outcome(queries, snapshot, {"num_affected_rows": count, "num_deleted_rows": count})
+        result = table.delete(where=replaced(where), alias=alias, by_spark=True)
+    return outcome(queries, result)
 
 
 def truncate(queries: Queries, words: Words) -> DataFrame | None:
@@ -179,9 +198,8 @@ def truncate(queries: Queries, words: Words) -> DataFrame | None:
         return None
     table = _target(queries, found)
     if words.take("PARTITION"):
-        fixed = _partition(words, table.schema)
+        where = where_partition(read_partition(words, table.schema))
         words.expect_end()
-        where = " AND ".join(f"{quoted(name)} = {text}" for name, text in fixed.items())
         return outcome(queries, table.overwrite(table.schema.arrow_schema.empty_table(), where=where))
     words.expect_end()
     return _truncated(queries, table)
@@ -193,7 +211,7 @@ def _truncated(queries: Queries, table: Table) -> DataFrame:
     with contextlib.suppress(SnapshotNotFoundError):  # it expired since
         # All that a fresh read of the snapshot before shows; counting it costs metadata, or a merge.
         count = table.count(snapshot=snapshot - 1, fresh=True) if snapshot is not None else 0
-    return outcome(queries, snapshot, {"num_affected_rows": count, "num_deleted_rows": count})
+    return outcome(queries, snapshot, num_affected_rows=count, num_deleted_rows=count)
 
 
 def merge(queries: Queries, words: Words) -> DataFrame | None:
@@ -220,40 +238,13 @@ def merge(queries: Queries, words: Words) -> DataFrame | None:
     source = queries.frame(f"SELECT * FROM {source_text}")
     words.expect("ON")
     on = words.until("WHEN")
-    made: set[str] = set()
     with queries.aside() as replaced:
         builder = table.merge(source, replaced(on), source_alias=other, target_alias=alias, by_spark=True)
         while words.take("WHEN"):
-            builder = _with_clause(builder, words, table.schema, (alias, other), replaced, made)
+            builder = _with_clause(builder, words, table.schema, (alias, other), replaced)
         words.expect_end()
-        snapshot = builder.execute()
-    effect = None if snapshot is None else table.effect(snapshot)
-    if effect is None:
-        return outcome(queries, snapshot)
-    keyed = table.stager.kind.has_keys
-    return outcome(queries, snapshot, _merged(effect.put, effect.deleted, made, keyed=keyed))
-
-
-def _merged(put: int, deleted: int, made: set[str], *, keyed: bool) -> dict[str, int | None]:
-    """Return the counts of a MERGE, as far as its snapshot and the kinds of its clauses tell them. Clauses: WH-12."""
-    updated: int | None
-    inserted: int | None
-    if not keyed:  # an updated row counts as deleted and put
-        if "DELETE" not in made:
-            updated, inserted, deleted = deleted, put - deleted, 0
-        elif "INSERT" not in made:
-            updated, inserted, deleted = put, 0, deleted - put
-        else:
-            return {} if "UPDATE" in made else _counts(0, put, deleted)
-        return _counts(updated, inserted, deleted)
-    updated = 0 if "UPDATE" not in made else put if "INSERT" not in made else None
-    inserted = 0 if "INSERT" not in made else put if "UPDATE" not in made else None
-    return {**_counts(updated, inserted, deleted), "num_affected_rows": put + deleted}
-
-
-def _counts(updated: int | None, inserted: int | None, deleted: int) -> dict[str, int | None]:
-    total = None if updated is None or inserted is None else updated + inserted + deleted
-    return dict(zip(COUNTS, (total, inserted, updated, deleted), strict=True))
+        result = builder.execute()
+    return outcome(queries, result)
 
 
 def _with_clause(
@@ -262,9 +253,8 @@ def _with_clause(
     schema: TableSchema,
     aliases: tuple[str, str],
     replaced: Callable[[str], str],
-    made: set[str],
 ) -> Any:
-    """Read a clause after WHEN, and return ``builder`` with it; ``made`` gets the kind of the clause."""
+    """Read a clause after WHEN, and return ``builder`` with it."""
     negated = words.take("NOT")
     words.expect("MATCHED")
     by_source = negated and words.take("BY", "SOURCE")
@@ -275,7 +265,6 @@ def _with_clause(
     action = words.any_of("UPDATE", "DELETE", "INSERT")
     if action is None or (action == "INSERT") != (negated and not by_source):
         raise words.problem("INSERT" if negated and not by_source else "UPDATE or DELETE")
-    made.add(action)
     which = "not_matched_by_source" if by_source else "not_matched" if negated else "matched"
     if action == "DELETE":
         return getattr(builder, f"when_{which}_delete")(condition)

@@ -10,6 +10,7 @@ Clauses: WH-10 to WH-15.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -29,6 +30,7 @@ from pktable.warehouse import Warehouse
 CATALOG: Final = "paimon"
 QUERIES: Final = ("SELECT", "FROM", "VALUES", "(", "TABLE")
 HARMLESS: Final = ("SET", "RESET")
+PAIMONS_SETTING: Final = re.compile(r"\bspark\.paimon\.")
 STATEMENTS: Final[dict[str, Callable[[Queries, Words], DataFrame | None]]] = {
     "UPDATE": rows.update,
     "DELETE": rows.delete,
@@ -123,6 +125,10 @@ class Session:
         """
         if words.first.upper() in ("INSERT", "MERGE", "UPDATE", "DELETE", "CREATE"):
             return self._queries.frame(words.text, args)
+        if words.first.upper() == "SET" and PAIMONS_SETTING.search(words.text):
+            raise InvalidRequestError(
+                "SET: a session of Paimon's reads this, and this one does not; give options to the table or to the read"
+            )
         if words.first.upper() not in HARMLESS:
             self._queries.expect_none_of_ours(
                 words, f"{words.first.upper()} is not understood about such tables"

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 
 from pktable.run.spark.types import spark_schema
 from pktable.spark_sql.queries import Queries
+from pktable.spark_sql.rows import read_partition
 from pktable.sql.names import Found
 from pktable.sql.words import Words, quoted, text_literal
 from pktable.store.directories import DEFAULT
@@ -26,9 +27,8 @@ def show(queries: Queries, words: Words) -> DataFrame | None:
     if words.any_of(*DATABASES):
         if words.any_of("IN", "FROM"):
             words.name()
-        return _rows(
-            queries, "namespace STRING", [(one,) for one in _like(words, names.warehouse.databases())]
-        )
+        there = sorted({DEFAULT, *names.warehouse.databases()})  # it is made when it is needed
+        return _rows(queries, "namespace STRING", [(one,) for one in _like(words, there)])
     if words.take("TABLES"):
         database = names.database
         if words.any_of("IN", "FROM"):
@@ -40,23 +40,30 @@ def show(queries: Queries, words: Words) -> DataFrame | None:
         if not there and database != DEFAULT:
             there = names.warehouse.tables(database)  # says what there is
         listed = [(database, one, False) for one in _like(words, there)]
-        listed += [("", one, True) for one in sorted(names.views)]
         return _rows(queries, "namespace STRING, tableName STRING, isTemporary BOOLEAN", listed)
+    if words.take("VIEWS"):
+        views = [("", one, True) for one in _like(words, sorted(names.views))]
+        return _rows(queries, "namespace STRING, viewName STRING, isTemporary BOOLEAN", views)
     if words.take("CREATE", "TABLE"):
         table = _named(queries, words)
         return table and _rows(queries, "createtab_stmt STRING", [(definition(*table),)])
     if words.take("PARTITIONS"):
-        table = _named(queries, words)
+        table = _named(queries, words, ends=False)
         if table is None:
             return None
         if not table[1].schema.partition_keys:
             raise InvalidRequestError(f"SHOW PARTITIONS: {table[0].name} has no partitions")
-        found = [(one,) for one in table[1].metadata("partitions").column("partition").to_pylist()]
-        return _rows(queries, "partition STRING", found)
+        found = table[1].metadata("partitions").column("partition").to_pylist()
+        if words.take("PARTITION"):
+            values = read_partition(words, table[1].schema)
+            shown = {f"{name}={_plain(text)}" for name, text in values.items()}
+            found = [one for one in found if shown <= set(one.split("/"))]
+        words.expect_end()
+        return _rows(queries, "partition STRING", [(one,) for one in found])
     if words.take("COLUMNS"):
         words.any_of("IN", "FROM")
         table = _named(queries, words)
-        return table and _rows(queries, "col_name STRING", [(one,) for one in table[1].columns])
+        return table and _rows(queries, "column STRING", [(one,) for one in table[1].columns])
     if words.take("TBLPROPERTIES"):
         table = _named(queries, words, ends=False)
         if table is None:
@@ -171,6 +178,12 @@ def _named(queries: Queries, words: Words, *, ends: bool = True) -> tuple[Found,
     if ends:
         words.expect_end()
     return found, queries.names.open(found)
+
+
+def _plain(text: str) -> str:
+    """Return a literal of a partition as its directory has it."""
+    words = Words.of(text).words
+    return words[-1].text
 
 
 def _like(words: Words, names: Iterable[str]) -> list[str]:

@@ -18,10 +18,12 @@ import sqlglot
 from pktable_spec.errors import InvalidRequestError
 from sqlglot import errors, exp
 
+from pktable.bucket.changes import ROW_KIND
 from pktable.catalog.as_of import millis_of
 from pktable.metadata_tables import expect_name
+from pktable.sql.changes import CHANGE_TYPE, CHANGE_TYPES, changes_of
 from pktable.sql.names import Found, Names
-from pktable.sql.references import NotUnderstoodError, Travel, references, selecting
+from pktable.sql.references import NotUnderstoodError, Reference, Travel, references, selecting
 from pktable.sql.words import Words, quoted
 from pktable.store.directories import DEFAULT
 
@@ -60,17 +62,21 @@ def query(warehouse: Warehouse, text: str, *, database: str = DEFAULT) -> pa.Tab
     tree = _tree("".join(out) + words.text[at:])
     translated, needed = _in_duckdbs_words(tree), _names_in(tree)
     tables = {
-        f"pk{number}": _rows(names, names.find(one.parts) or names.expect(one.parts), one.travel, needed)
+        f"pk{number}": _rows(names, names.find(one.parts) or names.expect(one.parts), one, needed)
         for number, one in enumerate(found)
     }
     return _computed(translated, tables)
 
 
-def _rows(names: Names, found: Found, travel: Travel | None, needed: set[str] | None) -> pa.Table:
+def _rows(names: Names, found: Found, reference: Reference, needed: set[str] | None) -> pa.Table:
     """Return the rows of a table, with the columns ``needed`` (in small letters); None for all."""
     if found.metadata is not None:
         expect_name(found.metadata)
-    table = names.open(found)
+    table, travel = names.open(found), reference.travel
+    if reference.changes is not None and found.metadata is None:
+        changes = changes_of(table, reference.changes).to_arrow()
+        kinds = [CHANGE_TYPES[kind] for kind in changes.column(ROW_KIND).to_pylist()]
+        return changes.set_column(0, CHANGE_TYPE, pa.array(kinds, pa.string()))
     as_of: Mapping[str, Any] = {} if travel is None else _as_of(table.catalog.snapshots.tags(), travel)
     if found.metadata is not None:
         rows: pa.Table = table.metadata(found.metadata, **as_of)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from pktable_spec.errors import InvalidRequestError
 
+from pktable.format.paths import OF_BRANCH
 from pktable.sql.words import quoted
 from pktable.store.directories import DEFAULT
 
@@ -28,11 +29,15 @@ BY_PATH: Final = "pktable"
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A table of ours. ``database``: "" of a path in ``table``. ``metadata``: which metadata table of it, or None."""
+    """A table of ours. ``database``: "" of a path in ``table``. ``metadata``: which metadata table of it, or None.
+
+    ``branch``: which branch of it, None for the main one.
+    """
 
     database: str
     table: str
     metadata: str | None = None
+    branch: str | None = None
 
     @property
     def name(self) -> str:
@@ -82,15 +87,14 @@ class Names:
         Clauses: WH-10.
         """
         if len(parts) == 2 and parts[0].lower() == BY_PATH and ("/" in parts[1] or ":" in parts[1]):
-            path, _, metadata = parts[1].partition("$")
-            return Found("", path, metadata.lower() or None)
+            return Found("", *_divided(parts[1]))
         if len(parts) > 3 or (len(parts) == 3 and parts[0].lower() != self.catalog.lower()):
             return None
         database = parts[-2] if len(parts) > 1 else self.database
-        table, _, metadata = parts[-1].partition("$")
+        table, metadata, branch = _divided(parts[-1])
         if not table or any("/" in part or "." in part for part in (database, table)):
             return None
-        return Found(database, table, metadata.lower() or None)
+        return Found(database, table, metadata, branch)
 
     def expect(self, parts: Sequence[str]) -> Found:
         """Return the table of ours that a name means. Raises InvalidRequestError if there is none. Clauses: WH-2."""
@@ -102,5 +106,15 @@ class Names:
         raise InvalidRequestError(f"{'.'.join(parts)}: expected a table of {self.warehouse.path}")
 
     def open(self, found: Found) -> Table:
-        """Open a table. Raises as `Table.open` does."""
-        return self.warehouse.table(found.name) if found.database else self.warehouse.at(found.table)
+        """Open a table, or a branch of it. Raises as `Table.open` does."""
+        if not found.database:
+            return self.warehouse.at(found.table, branch=found.branch)
+        return self.warehouse.table(found.name, branch=found.branch)
+
+
+def _divided(name: str) -> tuple[str, str | None, str | None]:
+    """Return the table, the metadata table and the branch of a name such as ``t$branch_b$files``. Clauses: WH-18."""
+    table, *more = name.split("$")
+    prefix = OF_BRANCH.removeprefix("$")
+    branch = more.pop(0).removeprefix(prefix) if more and more[0].startswith(prefix) else None
+    return table, "$".join(more).lower() or None, branch

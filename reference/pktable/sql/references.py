@@ -39,8 +39,23 @@ class Travel:
 
 
 @dataclass(frozen=True, slots=True)
+class ChangesClause:
+    """A clause CHANGES FROM VERSION, as Spark 4.2 has it. ``first``, ``last``: ids or tags, None for the latest.
+
+    ``after``, ``before``: whether the changes of the first or the last version are left out.
+    """
+
+    first: Word
+    last: Word | None
+    after: bool
+    before: bool
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
 class Reference:
-    """A table that a query reads: its name, and its first and last character with the clause ``travel``.
+    """A table that a query reads: its name, and its first and last character with the clause ``travel`` or ``changes``.
 
     ``alias_at``: where an alias belongs if the query gives none, after a TABLESAMPLE; None if it gives one.
     """
@@ -50,6 +65,7 @@ class Reference:
     end: int
     travel: Travel | None
     alias_at: int | None
+    changes: ChangesClause | None = None
 
 
 def references(text: str) -> list[Reference]:
@@ -95,16 +111,19 @@ def selecting(text: str) -> str:
     return "".join(out) + text[at:]
 
 
-def _reference(table: exp.Table, words: Words, travels: Sequence[Travel]) -> Reference:
+def _reference(table: exp.Table, words: Words, travels: Sequence[Travel | ChangesClause]) -> Reference:
     parts = tuple(part.name for part in table.parts)
     start, end = _span(table)
     if words.text[end + 1 : end + 2] == "$":
         raise without_quotes(parts[-1])
     after = next((i for i, word in enumerate(words.words) if word.start > end), len(words.words))
     following = words.words[after] if after < len(words.words) else None
-    travel = next((one for one in travels if following is not None and one.start == following.start), None)
-    end = travel.end if travel else end
-    return Reference(parts, start, end, travel, None if table.alias else _alias_at(words, end))
+    found = next((one for one in travels if following is not None and one.start == following.start), None)
+    end = found.end if found else end
+    alias_at = None if table.alias else _alias_at(words, end)
+    if isinstance(found, ChangesClause):
+        return Reference(parts, start, end, None, alias_at, found)
+    return Reference(parts, start, end, found, alias_at)
 
 
 def _alias_at(words: Words, end: int) -> int:
@@ -151,11 +170,11 @@ def _is_of_the_query(table: exp.Table) -> bool:
     return False
 
 
-def _travels(words: Words) -> Iterator[Travel]:
-    """Yield the clauses VERSION AS OF and TIMESTAMP AS OF."""
+def _travels(words: Words) -> Iterator[Travel | ChangesClause]:
+    """Yield the clauses VERSION AS OF, TIMESTAMP AS OF and CHANGES FROM VERSION."""
     cursor = Words(words.text, words.words)
     while cursor.peek() is not None:
-        found = read_travel(cursor)
+        found = read_travel(cursor) or _read_changes(cursor)
         if found is None:
             cursor.at += 1
         else:
@@ -179,6 +198,34 @@ def read_travel(cursor: Words) -> Travel | None:
     alone = words[first] if cursor.at == first + 1 else None
     value = cursor.text[words[first].start : last.end + 1]
     return Travel(kind in VERSIONS, value, alone, words[begin].start, last.end)
+
+
+def _read_changes(cursor: Words) -> ChangesClause | None:
+    """Read a clause CHANGES FROM VERSION if it comes next. Raises InvalidRequestError. Clauses: WH-21."""
+    begin = cursor.at
+    if (
+        not cursor.take("CHANGES", "FROM")
+        or not (word := cursor.peek())
+        or word.upper not in VERSIONS + TIMES
+    ):
+        cursor.at = begin
+        return None
+    first, after = _end_of_changes(cursor)
+    last, before = _end_of_changes(cursor) if cursor.take("TO") else (None, False)
+    return ChangesClause(
+        first, last, after, before, cursor.words[begin].start, cursor.words[cursor.at - 1].end
+    )
+
+
+def _end_of_changes(cursor: Words) -> tuple[Word, bool]:
+    """Read ``VERSION n`` and whether it is EXCLUSIVE. Raises InvalidRequestError."""
+    if cursor.any_of(*VERSIONS) is None:
+        raise InvalidRequestError("CHANGES: expected VERSION and the id of a snapshot or a tag in quotes")
+    word = cursor.peek()
+    if word is None or not (word.is_text or word.text.isdecimal()):
+        raise cursor.problem("the id of a snapshot, or a tag in quotes")
+    cursor.at += 1
+    return word, cursor.any_of("INCLUSIVE", "EXCLUSIVE") == "EXCLUSIVE"
 
 
 def _term(cursor: Words) -> None:

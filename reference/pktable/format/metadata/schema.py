@@ -25,7 +25,7 @@ from pktable.format.types import Field, arrow_field, parse_field
 VERSION = 3
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TableSchema:
     """One version of a schema. Clauses: TBL-1, META-1."""
 
@@ -38,6 +38,16 @@ class TableSchema:
     comment: str
     time_millis: int
     version: int = VERSION
+
+    def __repr__(self) -> str:
+        """Return the schema as a person reads it: a column a line, then the keys and options."""
+        lines = [f"schema {self.id}" + (f": {self.comment}" if self.comment else "")]
+        for one in self.fields:
+            lines.append(f"  {one.name} {one.type}" + (f"  -- {one.description}" if one.description else ""))
+        keys = {"primary key": self.primary_keys, "partitioned by": self.partition_keys}
+        lines += [f"{what} {', '.join(names)}" for what, names in keys.items() if names]
+        lines += [f"{name} = {value}" for name, value in sorted(self.options.items())]
+        return "\n".join(lines)
 
     def field(self, name: str) -> Field:
         """Return the field of that name. Raises InvalidRequestError if there is none."""

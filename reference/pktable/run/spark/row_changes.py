@@ -10,7 +10,7 @@ Clauses: APP-12, APP-31, APP-32.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import pyarrow as pa
@@ -48,10 +48,11 @@ FIRST_IDS: Final = StructType([StructField(FILE, StringType()), StructField(FIRS
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """The answer of a task: positions by data file, and its new rows, None if they are many."""
+    """The answer of a task: positions by data file, and its new rows, None if they are many; how many are old ones."""
 
     vectors: dict[str, DeletionVector]
     added: list[pa.Table] | None
+    updates: int
 
 
 def divided_rows(context: TableContext, query: Query, statement: Statement, changes: DataFrame) -> RowChange:
@@ -76,21 +77,25 @@ def divided_rows(context: TableContext, query: Query, statement: Statement, chan
     few = [table for part in parts for table in part.added or ()]
     if all(part.added is not None for part in parts) and sum(one.nbytes for one in few) <= FEW_BYTES:
         return row_change(context, query, statement, found, pa.concat_tables(few)) if few else RowChange()
-    return _lazy_change(context, query, statement, found, rows)
+    change = _lazy_change(context, query, statement, found, rows)
+    return replace(change, updates=sum(part.updates for part in parts))
 
 
 def _part(context: TableContext, statement: Statement, changes: Iterable[pa.Table], bound: int) -> _Part:
-    needed = [*context.schema.value_names, *(statement.place if statement.tracked else ())]
+    needed = [*context.schema.value_names, *(statement.place if statement.tracked else (FILE,))]
     places: list[pa.Table] = []
     added: list[pa.Table] | None = []
-    size = 0
+    size = updates = 0
     for table in changes:
         places.append(table.filter(pc.is_valid(table.column(FILE))).select([FILE, POSITION]))
+        old = pc.and_(pc.is_valid(table.column(FILE)), is_add(table.column(KIND)))
+        updates += int(pc.sum(old).as_py() or 0)
         if added is not None:
             added.append(table.filter(is_add(table.column(KIND))).select(needed))
             size += added[-1].nbytes
             added = added if size <= bound else None
-    return _Part(vectors_of_places(context, pa.concat_tables(places)) if places else {}, added)
+    vectors = vectors_of_places(context, pa.concat_tables(places)) if places else {}
+    return _Part(vectors, added, updates)
 
 
 def _lazy_change(

@@ -21,10 +21,10 @@ from pktable_spec.errors import InvalidRequestError, PkTableError
 from pktable_spec.vocabulary import ROW_ID
 from pyspark.errors import PySparkTypeError
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import ByteType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import ByteType, LongType, StringType, StructField, StructType, TimestampType
 
 from pktable.bucket.assign import BucketAssigner
-from pktable.bucket.changes import ROW_KIND, read_changes
+from pktable.bucket.changes import COMMITS, ROW_KIND, read_changes
 from pktable.bucket.read import FILE, POSITION, BucketRead, located_rows, read_bucket
 from pktable.bucket.write import BucketAppend, merged_by_bucket
 from pktable.check.bucket import BucketReport, BucketTask
@@ -39,6 +39,7 @@ from pktable.predicate.arrow_eval import may_fail
 from pktable.run.runner import ChangeQuery, Piece, Query, Result, RowChange, Work
 from pktable.run.spark.errors import raised_here
 from pktable.run.spark.frame_size import estimated_bytes
+from pktable.run.spark.jobs import described, names_jobs
 from pktable.run.spark.native_scan import PLACE_FIELDS, ROW_ID_FIELD, native_scan, native_test
 from pktable.run.spark.pieces import frame_of_pieces
 from pktable.run.spark.relations import renewed
@@ -71,6 +72,7 @@ class SparkRunner:
     def understands_sparks_words(self) -> bool:
         return True
 
+    @names_jobs("write to")
     def write(
         self,
         context: TableContext,
@@ -131,7 +133,10 @@ class SparkRunner:
                     except PkTableError as error:
                         yield result_batch(error)
 
-        return collected(map_batches(whole_frame(self.session, blob_table(list(bins))), run, BLOBS))
+        if not bins:
+            return []
+        with described(self.session, bins[0][0].what, context):
+            return collected(map_batches(whole_frame(self.session, blob_table(list(bins))), run, BLOBS))
 
     def read_located(self, context: TableContext, query: Query, *, row_ids: bool = False) -> DataFrame:
         """Return a lazy DataFrame of rows with where they lie, by Spark's scan where it can. Clauses: APP-2, RD-12."""
@@ -183,18 +188,24 @@ class SparkRunner:
     def read_changes(self, context: TableContext, query: ChangeQuery) -> DataFrame:
         """Return a lazy DataFrame of changes, read by the kernel on executors. Clauses: CHG-11."""
         fields = [context.schema.field(name) for name in query.columns]
-        schema = StructType([StructField(ROW_KIND, StringType()), *read_schema(fields).fields])
-        columns, predicate = query.columns, query.predicate
+        last = [StructField(*one) for one in zip(COMMITS.names, (LongType(), TimestampType()), strict=True)]
+        given = [*read_schema(fields).fields, *(last if query.commits else ())]
+        schema = StructType([StructField(ROW_KIND, StringType()), *given])
         return frame_of_pieces(
-            self.session, query.parts, lambda part: read_changes(context, part, columns, predicate), schema
+            self.session,
+            query.parts,
+            lambda part: read_changes(context, part, query.columns, query.predicate, commits=query.commits),
+            schema,
         )
 
+    @names_jobs("read")
     def to_arrow(self, context: TableContext, query: Query) -> pa.Table:
         """Return the rows of ``query`` as a pyarrow.Table."""
         frame = self.read(context, query)
         with raised_here(query.predicate.shown if query.predicate else None):
             return frame.toArrow()
 
+    @names_jobs("count")
     def count(self, context: TableContext, query: Query) -> int:
         frame = self.read(context, query)
         with raised_here(query.predicate.shown if query.predicate else None):
@@ -217,6 +228,7 @@ class SparkRunner:
         with in_ansi_mode(self.session, can_fail=can_fail):
             return changed_rows(statement, target, source, context.schema.fields)
 
+    @names_jobs("find changed rows of")
     def divided(
         self, context: TableContext, query: Query, statement: Statement, changes: DataFrame
     ) -> RowChange:

@@ -1,0 +1,153 @@
+"""The effect of a change: how many rows it inserted, updated and deleted, and which files came and went.
+
+Most of it is read from the snapshots before and after it, when somebody asks. Whether a row with a key was there before
+is in no snapshot: a statement counts its updates while it writes.
+
+Clauses: WH-12.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+from pktable_spec.errors import SnapshotNotFoundError
+from pktable_spec.vocabulary import COMPACT, OVERWRITE
+
+from pktable.catalog.catalog import Catalog
+from pktable.catalog.state import TableState
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """The effect of a change that ended with a ``snapshot``. A number of rows is None where nobody knows it.
+
+    ``put``: rows that are new, inserted or in place of older ones. ``files_added``, ``files_removed``,
+    ``bytes_added``: of the live data files after it and before it, its own compaction included.
+    """
+
+    snapshot: int
+    inserted: int | None
+    updated: int | None
+    deleted: int | None
+    put: int | None
+    files_added: int
+    files_removed: int
+    bytes_added: int
+
+
+class Result(int):
+    """The id of the snapshot after a change. Its `effect` says what the change did; it is read when it is asked for.
+
+    ``tally``: what the change has counted. Clauses: WH-12.
+    """
+
+    _catalog: Catalog
+    _tally: Tally
+
+    def __new__(cls, snapshot: int, catalog: Catalog, tally: Tally) -> Result:
+        made = super().__new__(cls, snapshot)
+        made._catalog, made._tally = catalog, tally
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return int, (int(self),)
+
+    @cached_property
+    def effect(self) -> Effect | None:
+        """The effect of the change, None if its snapshots have expired. Raises CorruptFileError."""
+        return effect_of(self._catalog, int(self), self._tally)
+
+
+@dataclass(slots=True)
+class Tally:
+    """The counts of a statement, made while it is computed, None where nobody has counted.
+
+    ``updates``: the rows that it updates. ``gone``: of an append table, the rows that it deletes or updates.
+    """
+
+    updates: int | None = None
+    gone: int | None = None
+
+    def result(self, after: TableState | None, catalog: Catalog) -> Result | None:
+        """Return the result of the statement that left ``after``, None if it changed nothing."""
+        return None if after is None else Result(after.id, catalog, self)
+
+
+NOTHING_COUNTED: Final = Tally()
+
+
+def effect_of(catalog: Catalog, after: int, tally: Tally = NOTHING_COUNTED) -> Effect | None:
+    """Return the effect of the change that ended with the snapshot ``after``, None if its snapshots have expired.
+
+    ``tally``: as in `Result`. Raises CorruptFileError. Clauses: WH-12.
+    """
+    try:
+        written = last = catalog.snapshots.read(after)
+        if last.commit_kind == COMPACT and after > 1:  # its own compaction follows a write
+            earlier = catalog.snapshots.read(after - 1)
+            same = (earlier.commit_user, earlier.commit_identifier)
+            written = earlier if same == (last.commit_user, last.commit_identifier) else last
+        state = catalog.states.at(written)
+        end = state if written is last else catalog.states.at(last)
+        before = catalog.states.at(catalog.snapshots.read(written.id - 1)) if written.id > 1 else TableState()
+    except SnapshotNotFoundError:
+        return None
+    older, live = _sizes(before), _sizes(end)
+    files = (
+        len(live.keys() - older.keys()),
+        len(older.keys() - live.keys()),
+        sum(live[name] for name in live.keys() - older.keys()),
+    )
+    if written.commit_kind == COMPACT:
+        return Effect(after, 0, 0, 0, 0, *files)
+    new = [file for files in state.files.values() for file in files if file.file_name not in older]
+    rows = sum(file.row_count for file in new)
+    if catalog.context.schema.primary_keys:
+        gone = sum(file.delete_row_count or 0 for file in new)
+        return Effect(
+            after, *_of_keys(written.commit_kind, rows - gone, gone, tally.updates), rows - gone, *files
+        )
+    kept = older.keys() & _sizes(state).keys()
+    gone = _live_rows(catalog, before, older.keys()) - _live_rows(catalog, state, kept)
+    rewritten = (
+        older.keys() != kept and tally.updates is None
+    )  # a file that was written again has old rows, too
+    if gone and rewritten:
+        return Effect(after, None, None, None, None, *files)
+    put = rows - gone + (gone if tally.gone is None else tally.gone)
+    return Effect(after, *_of_places(put, put - rows + gone, tally.updates), put, *files)
+
+
+def _of_keys(
+    kind: str, put: int, deleted: int, updates: int | None
+) -> tuple[int | None, int | None, int | None]:
+    """Return the rows that a change of a table with a key has inserted, updated and deleted."""
+    if kind == OVERWRITE:
+        return put, 0, None
+    if updates is not None or put == 0:
+        return put - (updates or 0), updates or 0, deleted
+    return None, None, deleted
+
+
+def _of_places(put: int, gone: int, updates: int | None) -> tuple[int | None, int | None, int | None]:
+    """Return the same of an append table. There an updated row is a row that goes and another one that comes."""
+    if updates is None and put and gone:
+        return None, None, None
+    return put - (updates or 0), updates or 0, gone - (updates or 0)
+
+
+def _sizes(state: TableState) -> dict[str, int]:
+    return {file.file_name: file.file_size for files in state.files.values() for file in files}
+
+
+def _live_rows(catalog: Catalog, state: TableState, names: Any) -> int:
+    """Return how many rows of the files ``names`` no vector deletes."""
+    total = 0
+    for identity, files in state.files.items():
+        deleted = catalog.context.deleted_counts(catalog.states.bucket(state, identity))
+        total += sum(
+            file.row_count - deleted.get(file.file_name, 0) for file in files if file.file_name in names
+        )
+    return total

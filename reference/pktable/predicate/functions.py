@@ -1,0 +1,203 @@
+"""Functions of conditions whose results in Arrow and Spark are equal: CASE, parts of dates, rounding, and of text.
+
+A function is left out where they differ: those of the session's time zone and of the clock, regular expressions, and
+rounding of floating-point numbers to places.
+
+Clauses: RD-6, WH-25.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlglot import exp
+
+from pktable.format.types import FLOATS, INTEGER_BITS, NESTED, DataType
+from pktable.predicate import tree
+from pktable.predicate.coercion import digits
+from pktable.predicate.literals import MOST_DIGITS, decimal_type
+from pktable.predicate.tree import BIGINT, INT, STRING, Expression, Function, Literal
+
+if TYPE_CHECKING:
+    from pktable.predicate.resolver import Resolver
+
+OF_DATES: Final[dict[Any, Function]] = {
+    exp.Year: "year",
+    exp.Quarter: "quarter",
+    exp.Month: "month",
+    exp.WeekOfYear: "weekofyear",
+    exp.Day: "day",
+    exp.DayOfMonth: "day",
+    exp.DayOfWeek: "dayofweek",
+    exp.DayOfYear: "dayofyear",
+}
+OF_TIMES: Final[dict[Any, Function]] = {exp.Hour: "hour", exp.Minute: "minute", exp.Second: "second"}
+ROUNDED: Final[dict[Any, Function]] = {exp.Floor: "floor", exp.Ceil: "ceil"}
+ENDS: Final[dict[Any, Function]] = {exp.Greatest: "greatest", exp.Least: "least"}
+TRIMMED: Final[dict[str, Function]] = {"": "trim", "BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}
+
+
+def chosen(resolver: Resolver, node: Any) -> Expression:
+    """Return a CASE: the value of the first condition that is true, otherwise the last value."""
+    conditions, values = [], []
+    for one in node.args["ifs"]:
+        value = one.args["true"]
+        holds = (
+            resolver.compared("=", node.this, one.this, node) if node.this else resolver.condition(one.this)
+        )
+        conditions.append(holds)
+        values.append(value)
+    return _case(resolver, node, conditions, [*values, node.args.get("default")])
+
+
+def of_condition(resolver: Resolver, node: Any) -> Expression:
+    """Return ``if(condition, value, value)`` as a CASE."""
+    return _case(resolver, node, [resolver.condition(node.this)], [node.args["true"], node.args.get("false")])
+
+
+def null_if(resolver: Resolver, node: Any) -> Expression:
+    """Return ``nullif(a, b)`` as a CASE."""
+    same = resolver.compared("=", node.this, node.expression, node)
+    return _case(resolver, node, [same], [exp.Null(), node.this])
+
+
+def _case(
+    resolver: Resolver, node: Any, conditions: Sequence[Expression], values: Sequence[Any]
+) -> Expression:
+    found = [resolver.expression(exp.Null() if value is None else value) for value in values]
+    found = resolver.in_one_type(found, node)
+    parts = [part for pair in zip(conditions, found, strict=False) for part in pair]
+    return tree.Call("case", (*parts, found[-1]), found[-1].type)
+
+
+def part_of_date(resolver: Resolver, node: Any) -> Expression:
+    """Return a part of a date, or of a time without a zone."""
+    return _part(resolver, node, OF_DATES[type(node)], ("DATE", "TIMESTAMP"))
+
+
+def part_of_time(resolver: Resolver, node: Any) -> Expression:
+    """Return a part of a time without a zone."""
+    return _part(resolver, node, OF_TIMES[type(node)], ("TIMESTAMP",))
+
+
+def _part(resolver: Resolver, node: Any, function: Function, roots: Sequence[str]) -> Expression:
+    inner = node.this.this if isinstance(node.this, exp.TsOrDsToDate) else node.this
+    operand = resolver.expression(inner)
+    if operand.type.root == "TIMESTAMP_LTZ":
+        raise resolver.error(
+            "of an instant it depends on the time zone of the session; compare instants, or CAST to another type",
+            node,
+        )
+    if operand.type.root not in roots:
+        raise resolver.error(f"expected a {' or '.join(roots)}, found {operand.type}", node)
+    return tree.Call(function, (operand,), INT)
+
+
+def days_between(resolver: Resolver, node: Any) -> Expression:
+    """Return ``datediff(end, start)``."""
+    days = [one.this if isinstance(one, exp.TsOrDsToDate) else one for one in (node.this, node.expression)]
+    found = [resolver.expression(one) for one in days]
+    if any(one.type.root != "DATE" for one in found):
+        raise resolver.error("expected two dates; CAST to DATE", node)
+    return tree.Call("datediff", tuple(found), INT)
+
+
+def whole(resolver: Resolver, node: Any) -> Expression:
+    """Return the number rounded down or up."""
+    operand = resolver.number(node.this)
+    if operand.type.root in INTEGER_BITS:
+        return operand if operand.type == BIGINT else tree.Cast(operand, BIGINT)
+    if operand.type.root in FLOATS:
+        raise resolver.error("of a floating-point number it is not supported; CAST to DECIMAL", node)
+    precision, scale = digits(operand.type)
+    return tree.Call(
+        ROUNDED[type(node)], (operand,), decimal_type(min(precision - scale + 1, MOST_DIGITS), 0)
+    )
+
+
+def rounded(resolver: Resolver, node: Any) -> Expression:
+    """Return a decimal rounded half up to places."""
+    operand, places = resolver.number(node.this), node.args.get("decimals")
+    wanted = resolver.expression(places) if places is not None else Literal(0, INT)
+    if not isinstance(wanted, Literal) or not isinstance(wanted.value, int) or wanted.value < 0:
+        raise resolver.error("expected a number of places from 0 on, as a literal", node)
+    if operand.type.root in INTEGER_BITS:
+        return operand
+    if operand.type.root in FLOATS:
+        raise resolver.error(
+            "of a floating-point number it is not supported: Arrow and Spark give different results; CAST to DECIMAL",
+            node,
+        )
+    precision, scale = digits(operand.type)
+    left = min(wanted.value, scale)
+    kind = decimal_type(min(precision - scale + 1 + left, MOST_DIGITS), left)
+    return tree.Call("round", (operand,), kind)
+
+
+def trimmed(resolver: Resolver, node: Any) -> Expression:
+    """Return a text without the blanks at its ends."""
+    return tree.Call(TRIMMED[str(node.args.get("position") or "")], (resolver.text(node.this),), STRING)
+
+
+def replaced(resolver: Resolver, node: Any) -> Expression:
+    """Return a text in which one text is replaced by another."""
+    parts = [_text_literal(resolver, node.args.get(name), node) for name in ("expression", "replacement")]
+    return tree.Call("replace", (resolver.text(node.this), *parts), STRING)
+
+
+def part_of_text(resolver: Resolver, node: Any) -> Expression:
+    """Return ``startswith``, ``endswith`` and ``contains`` as a LIKE, by which files are chosen too."""
+    text = _text_literal(resolver, node.expression, node).value
+    many = (tree.Wildcard.ANY,)
+    before = () if isinstance(node, exp.StartsWith) else many
+    after = () if isinstance(node, exp.EndsWith) else many
+    return tree.Like(resolver.text(node.this), (*before, str(text), *after))
+
+
+def _text_literal(resolver: Resolver, node: Any, whole: Any) -> Literal:
+    found = Literal("", STRING) if node is None else resolver.expression(node)
+    if (
+        not isinstance(found, Literal)
+        or not isinstance(found.value, str)
+        or (not found.value and node is whole)
+    ):
+        raise resolver.error("expected a text as a literal", whole)
+    return found
+
+
+def end_of(resolver: Resolver, node: Any) -> Expression:
+    """Return ``greatest`` or ``least`` of values, NULL left out."""
+    values = [resolver.expression(one) for one in (node.this, *node.expressions)]
+    values = resolver.in_one_type(values, node)
+    kind: DataType = values[0].type
+    if kind.root in (*FLOATS, *NESTED, "BOOLEAN") or len(values) < 2:
+        raise resolver.error(f"expected two values or more, not {kind}", node)
+    return tree.Call(ENDS[type(node)], tuple(values), kind)
+
+
+Handler = Callable[[Any, Any], Expression]
+ONE: Final = frozenset({"this"})
+
+FUNCTIONS: Final[dict[type[Any], tuple[Handler, frozenset[str]]]] = {
+    exp.Case: (chosen, frozenset({"this", "ifs", "default"})),
+    exp.If: (of_condition, frozenset({"this", "true", "false"})),
+    exp.Nullif: (null_if, frozenset({"this", "expression"})),
+    **dict.fromkeys(OF_DATES, (part_of_date, ONE)),
+    **dict.fromkeys(OF_TIMES, (part_of_time, ONE)),
+    exp.DateDiff: (days_between, frozenset({"this", "expression"})),
+    **dict.fromkeys(ROUNDED, (whole, ONE)),
+    exp.Round: (rounded, frozenset({"this", "decimals"})),
+    exp.Trim: (trimmed, frozenset({"this", "position"})),
+    exp.Replace: (replaced, frozenset({"this", "expression", "replacement"})),
+    **dict.fromkeys(
+        (exp.StartsWith, exp.EndsWith, exp.Contains), (part_of_text, frozenset({"this", "expression"}))
+    ),
+    **dict.fromkeys(ENDS, (end_of, frozenset({"this", "expressions", "ignore_nulls"}))),
+}
+NAMES: Final = (
+    "CASE, CAST, IN, BETWEEN, LIKE, IS NULL, upper, lower, trim, ltrim, rtrim, length, substring, concat, replace, "
+    "startswith, endswith, contains, abs, floor, ceil, round, greatest, least, coalesce, nullif, if, year, quarter, "
+    "month, weekofyear, day, dayofweek, dayofyear, hour, minute, second, datediff"
+)
+"""All that there is, as the end of a refusal lists it."""
