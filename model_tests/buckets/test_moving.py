@@ -13,11 +13,12 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 from pktable import CorruptFileError, InvalidRequestError, Table
+from pktable.bucket.moving import MovingKeys
 from pktable.bucket.read import read_bucket
 from pktable.catalog import changes
 from pktable.catalog.changes import CommitId
 from pktable.catalog.read_plan import plan_read
-from pktable.ingest.changes import ChangeKind
+from pktable.ingest.changes import KIND_COLUMN, ChangeKind
 from pktable.store.file_io import LocalFileIO
 from pktable.table import check
 from pktable_spec.covers import covers
@@ -239,6 +240,34 @@ def test_drawn_writes_leave_the_rows_of_the_oracle(tmp_path: Path, engine: str) 
             expected = sorted(fold(log, lambda row: row[:2], DEDUPLICATE).values(), key=str)
             assert sorted(content(opened), key=str) == expected, f"seed {seed}, write {write}"
         assert len({key for _, key, _ in content(table)}) == len(content(table))
+
+
+@covers("BKT-22", "BKT-23", "BKT-25", "TBL-21")
+@pytest.mark.parametrize("engine", ["deduplicate", "partial-update"])
+def test_rows_that_come_in_parts_are_placed_as_all_at_once(tmp_path: Path, engine: str) -> None:
+    for seed in range(cases(4, 40)):
+        drawn = random.Random(seed)
+        table = new_table(tmp_path / f"{seed}", {"merge-engine": engine, INITIAL: "2"}, room=2)
+        table.upsert(rows([(drawn.choice("ab"), key, 0) for key in drawn.sample(range(12), 6)]))
+        context = table.catalog.context
+        live = plan_read(context, table.catalog.states, table.catalog.state(), fresh=True, predicate=None)
+        batch = rows([(drawn.choice("abc"), drawn.randint(0, 11), number) for number in range(20)])
+        kinds = [int(drawn.choice((RowKind.INSERT, RowKind.INSERT, RowKind.DELETE))) for _ in range(20)]
+        batch = batch.append_column(KIND_COLUMN, pa.array(kinds, pa.int8()))
+        found = []
+        for size in (20, 7, 1):
+            assigner = MovingKeys(context, live)
+            parts = [assigner.placed(batch.slice(at, size)) for at in range(0, 20, size)]
+            found.append(
+                [
+                    (*row.values(), partitions.encoded[number], bucket)
+                    for written, partitions, numbers in parts
+                    for row, number, bucket in zip(
+                        written.to_pylist(), partitions.numbers, numbers, strict=True
+                    )
+                ]
+            )
+        assert found[0] == found[1] == found[2], f"seed {seed}"
 
 
 class AtOperation(LocalFileIO):

@@ -295,14 +295,18 @@ def moves(batch: _Batch) -> _Settled:
 
 
 def stays(batch: _Batch) -> _Settled:
-    """Each row goes to where its key is, or where the first row of the key goes. Clauses: BKT-23, BKT-24."""
+    """Each row goes to where its key is, or where the first row of the key goes that adds. Clauses: BKT-23, BKT-24."""
     after = batch.before.copy()
     (adds,) = np.nonzero(batch.adds)
     added, first = np.unique(batch.keys[adds], return_index=True)
     new = after[added] == NOWHERE
     after[added[new]] = batch.partitions[adds[first[new]]]
-    targets = np.where(after[batch.keys] == NOWHERE, batch.partitions, after[batch.keys])
-    return _Settled(np.arange(len(targets)), np.zeros(len(targets), bool), targets, after)
+    rows = np.arange(len(batch.keys))
+    begins = np.full(batch.count, len(rows))
+    begins[added] = adds[first]
+    begins[batch.before != NOWHERE] = 0
+    targets = np.where(rows < begins[batch.keys], batch.partitions, after[batch.keys])
+    return _Settled(rows, np.zeros(len(rows), bool), targets, after)
 
 
 def encoded_keys(context: TableContext, tables: Sequence[pa.Table]) -> list[npt.NDArray[Any]]:

@@ -20,14 +20,12 @@ def placed(shape: Shape, engine: str, changes: Sequence[Change], rows: Iterable[
     ``engine``: the name of the merge engine.
     """
     places: dict[Key, Key] = {_key(shape, row): _partition(shape, row) for row in rows}
-    if engine != "deduplicate":
-        for kind, row in changes:
-            if kind.is_add:
-                places.setdefault(_key(shape, row), _partition(shape, row))
     found: list[Change] = []
     for kind, row in changes:
         key, own = _key(shape, row), _partition(shape, row)
         place = places.get(key)
+        if place is None and kind.is_add and engine != "deduplicate":
+            place = places[key] = own
         if engine != "deduplicate" or not kind.is_add:
             found.append(Change(kind, row if place is None else _in_partition(shape, row, place)))
             if engine == "deduplicate":
