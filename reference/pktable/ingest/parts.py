@@ -43,7 +43,7 @@ def spooled(tables: Iterable[pa.Table], most_bytes: int) -> pa.Table | Spooled:
         size += table.nbytes
         if size > most_bytes:
             held.reverse()
-            before = (held.pop() for _ in range(len(held)))  # so that memory lets go of them
+            before = (held.pop() for _ in range(len(held)))  # so that nothing holds them any more
             return Spooled(Scratch().put(chain(before, remaining)))
     return pa.concat_tables(held)
 

@@ -1,4 +1,4 @@
-"""What one process puts aside on local disk, and takes back later. Nothing of it remains when the process ends."""
+"""A file on local disk for what one process reads back later. Nothing of it remains when the process ends."""
 
 from __future__ import annotations
 
