@@ -111,7 +111,7 @@ def replayed(history: History, open_table: OpenTable, mutant: Mutant) -> Kill | 
         try:
             replay(history, open_table, replace(STORED, twin=mutant.twin), stats)
         except Exception as failure:  # judged by its check and message
-            return replace(mutant.kill(failure), step=stats.steps)
+            return replace(mutant.kill(failure), step=stats.steps + 1)  # those before it are done
     return None
 
 

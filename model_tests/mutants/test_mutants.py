@@ -89,7 +89,7 @@ def test_a_crash_is_no_kill(local_tables: OpenTable) -> None:
     of_the_reference = replace(MUTANTS["C12"], inject=patched((VectorMaintainer, "delete", instead(crash))))
     kill = replayed(stored_history(MUTANTS["C12"]), local_tables, of_the_reference)
     assert kill is not None
-    assert (kill.check, kill.meant) == (None, False)
+    assert (kill.check, kill.meant, kill.step) == (None, False, 2)
 
 
 def test_another_check_is_no_kill(local_tables: OpenTable) -> None:
