@@ -295,7 +295,7 @@ def moves(batch: _Batch) -> _Settled:
 
 
 def stays(batch: _Batch) -> _Settled:
-    """Each row goes to where its key is, or where the first row of the key goes that adds. Clauses: BKT-23, BKT-24."""
+    """Each row goes to the place of its key, or of the first row of the key that adds. Clauses: BKT-23, BKT-24."""
     after = batch.before.copy()
     (adds,) = np.nonzero(batch.adds)
     added, first = np.unique(batch.keys[adds], return_index=True)
