@@ -209,3 +209,10 @@ def test_the_command_line_lists_a_warehouse(tmp_path: Path, capsys: pytest.Captu
     assert listed("shp", code=2) == []
     assert run(["ls", str(tmp_path / "nothing")]) == 2
     assert "expected a warehouse" in capsys.readouterr().err
+
+
+@covers("WH-27")
+@pytest.mark.parametrize("path", ["http://localhost:8080", "thrift://host:9083", "jdbc:mysql://host/db"])
+def test_a_catalog_that_is_a_server_is_refused_by_name(path: str) -> None:
+    with pytest.raises(InvalidRequestError, match="REST, Hive, JDBC"):
+        Warehouse(path)

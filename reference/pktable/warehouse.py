@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 NEW_NAME: Final = re.compile(r"\w[\w-]*")
 NAMES_SHOWN: Final = 10
+SERVERS: Final = ("http", "https", "rest", "thrift", "jdbc")
+"""The beginnings of addresses of catalogs that are servers."""
 
 
 class Warehouse:
@@ -51,7 +53,7 @@ class Warehouse:
     * ``store``, ``storage_options``, ``spark``, ``runner``, ``external_roots``: for all tables, as in `Table.open`.
 
     Tables are named ``database.table``; without a database they are in ``default``.
-    Raises InvalidRequestError for a path or an option that no store has. Clauses: WH-1.
+    Raises InvalidRequestError for a path or an option that no store has, and for a server. Clauses: WH-1, WH-27.
     """
 
     def __init__(
@@ -66,6 +68,12 @@ class Warehouse:
     ) -> None:
         if not isinstance(path, (str, os.PathLike)) or not os.fspath(path).strip():
             raise InvalidRequestError(f"path: expected the directory or URI of a warehouse, found {path!r}")
+        scheme = os.fspath(path).partition(":")[0].lower()
+        if store is None and scheme in SERVERS:
+            raise InvalidRequestError(
+                f"path: expected a directory, found {os.fspath(path)!r}: catalogs of servers (REST, Hive, JDBC) are not "
+                "supported; give the directory of the warehouse itself"
+            )
         if store is not None and storage_options:
             raise InvalidRequestError(
                 "give either store=… or storage_options=…: a store has its options already"
