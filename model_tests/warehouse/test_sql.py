@@ -184,7 +184,8 @@ def test_a_statement_leaves_the_rows_and_reports_how_many(lake: Any, name: str, 
     assert rows(lake, "SELECT * FROM t") == sorted(case.left, key=in_order)
     if case.affected is not None:
         assert result["num_affected_rows"] == case.affected
-    found = tuple(result[f"num_{one}_rows"] for one in ("inserted", "updated", "deleted"))
+    names = ("num_inserted_rows", "num_updated_rows", "num_deleted_rows")
+    found = tuple(result[name] for name in names)
     if case.counts:
         assert found == case.counts
     if name == "insert":
@@ -440,7 +441,7 @@ def test_changes_come_in_sparks_form(lake: Any, kind: str) -> None:
         *("id", "city", "n", "region"),
         *("_change_type", "_commit_version", "_commit_timestamp"),
     ]
-    assert [(row.id, row._change_type, row._commit_version) for row in found.collect()] == [
+    assert [(row["id"], row["_change_type"], row["_commit_version"]) for row in found.collect()] == [
         (5, "insert", first + 1)
     ]
     assert rows(lake, "SELECT count(*) FROM ch CHANGES FROM VERSION 1") == [(5,)]

@@ -71,8 +71,8 @@ class Warehouse:
         scheme = os.fspath(path).partition(":")[0].lower()
         if store is None and scheme in SERVERS:
             raise InvalidRequestError(
-                f"path: expected a directory, found {os.fspath(path)!r}: catalogs of servers (REST, Hive, JDBC) are not "
-                "supported; give the directory of the warehouse itself"
+                f"path: expected a directory, found {os.fspath(path)!r}: catalogs of servers (REST, Hive, JDBC) are "
+                "not supported; give the directory of the warehouse itself"
             )
         if store is not None and storage_options:
             raise InvalidRequestError(
