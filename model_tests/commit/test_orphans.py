@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from pktable import CorruptFileError, Table
 from pktable_spec.covers import covers
 
 from model_tests.commit.hooks import OPTIONS, Hooked, ids, write
+from model_tests.format.test_manifest import with_field
 
 FAR = "2100-01-01"
 
@@ -41,6 +43,32 @@ def orphans(path: Path) -> list[str]:
         (path / name).parent.mkdir(exist_ok=True)
         (path / name).write_bytes(b"12345")
     return names
+
+
+@covers("META-62")
+def test_the_sidecars_of_manifests_stay_that_a_list_names(path: Path) -> None:
+    """A list as Paimon 2.1 writes it names a sidecar for each manifest."""
+    table, sidecar = Table.open(path), "manifest-1.avro.sidecar"
+    latest = table.snapshots()[-1]
+    at = path / "manifest" / latest.base_manifest_list
+    names = ["null", {"type": "array", "items": "string"}]
+    at.write_bytes(with_field(at.read_bytes(), None, "_EXTRA_FILES", names, [sidecar]))
+    snapshot = path / "snapshot" / f"snapshot-{latest.id}"
+    fields = json.loads(snapshot.read_text()) | {"baseManifestListSize": at.stat().st_size}
+    fields.pop("pktable.crc32", None)
+    snapshot.write_text(json.dumps(fields))
+    for name in (sidecar, "manifest-2.avro.sidecar"):
+        (path / "manifest" / name).write_bytes(b"PMSC")
+    table = Table.open(path)
+    (finding,) = [one for one in table.check().findings if "sidecar" in one.file]
+    assert (finding.severity, finding.file) == ("note", "manifest/manifest-2.avro.sidecar")
+    (orphan,) = table.remove_orphans(older_than=FAR)
+    assert orphan.path.endswith("manifest-2.avro.sidecar")
+    write(table, 4)
+    table.compact(full=True)
+    table.expire_snapshots(retain_last=1)
+    (orphan,) = table.remove_orphans(older_than=FAR)
+    assert orphan.path.endswith(sidecar)
 
 
 @covers("CMT-48")

@@ -3,12 +3,14 @@
 A running write has such files, and a write that was killed leaves them behind. They do not affect reads, so they are
 notes and no errors. If some metadata cannot be read, nothing is reported: the files it refers to are not known.
 
-Clauses: CMT-12, CMT-28, CMT-30, META-9.
+Clauses: CMT-12, CMT-28, CMT-30, META-9, META-62.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 from pktable.catalog.kept_changelogs import changes_list, is_change
 from pktable.check.findings import NOTE, Findings
@@ -16,7 +18,7 @@ from pktable.check.history import BucketHistory
 from pktable.check.manifests import CheckedManifests
 from pktable.check.readable_snapshots import ReadableSnapshots
 from pktable.context import TableContext
-from pktable.format.metadata.manifest import ManifestEntry
+from pktable.format.metadata.manifest import ManifestEntry, sidecars_of
 from pktable.format.metadata.snapshot import Snapshot
 from pktable.format.partition_path import escaped
 from pktable.format.paths import (
@@ -25,6 +27,7 @@ from pktable.format.paths import (
     EARLIEST,
     FENCE,
     LATEST,
+    MANIFEST_LIST,
     REMOVED,
     SCHEMA,
     SNAPSHOT,
@@ -33,6 +36,8 @@ from pktable.format.paths import (
     TablePaths,
 )
 from pktable.store.file_io import FileIO
+
+SIDECAR: Final = ".sidecar"
 
 
 def unreferenced(
@@ -75,9 +80,10 @@ def unreferenced(
     for path in _all_files(context):
         if path not in data and path not in indexes:
             found.append(("data file", path))
-    for name in sorted(context.store.list_names(context.paths.manifests)):
-        if name not in manifests.requested:
-            found.append(("manifest", manifests.path(name)))
+    spare = set(context.store.list_names(context.paths.manifests)) - manifests.requested
+    if any(name.endswith(SIDECAR) for name in spare):
+        spare -= _sidecars(context, manifests)
+    found += [("manifest", manifests.path(name)) for name in sorted(spare)]
     for name in sorted(context.store.list_names(context.paths.indexes)):
         path = f"{context.paths.indexes}/{name}"
         if path not in indexes:
@@ -153,6 +159,16 @@ def _indexes(context: TableContext, snapshot: Snapshot, manifests: CheckedManife
     name = snapshot.index_manifest
     entries = manifests.index(snapshot, name) if name is not None else None
     return {context.index_path(entry) for entry in entries or ()}
+
+
+def _sidecars(context: TableContext, manifests: CheckedManifests) -> set[str]:
+    """Return the sidecars of manifests that the requested manifest lists name. Clauses: META-62."""
+    found: set[str] = set()
+    for name in manifests.requested:
+        if name.startswith(MANIFEST_LIST):
+            with contextlib.suppress(FileNotFoundError):  # removed since
+                found |= sidecars_of(context.store.read(manifests.path(name)), manifests.path(name))
+    return found
 
 
 def _all_files(context: TableContext) -> Iterator[str]:

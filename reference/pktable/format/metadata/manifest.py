@@ -5,7 +5,7 @@ Each of the three has a dataclass for its records and a table of their fields (`
 bytes. In an index manifest the byte ranges of the deletion vectors are called ``_DELETIONS_VECTORS_RANGES``, and
 their fields f0, f1 and f2.
 
-Clauses: CMT-4, META-3, META-12, META-22, META-23, META-27, META-28, META-60.
+Clauses: CMT-4, META-3, META-12, META-22, META-23, META-27, META-28, META-60, META-62.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from pktable.format.metadata.manifest_fields import (
     nested,
     never_null,
     optional,
+    stored_records,
 )
 from pktable.format.metadata.schema import TableSchema
 from pktable.format.metadata.stats import SimpleStats
@@ -321,6 +322,14 @@ def decode_manifest_list(data: bytes, at: str, *, size: int | None = None) -> li
     Raises CorruptFileError. Clauses: META-12, META-22, META-23, META-34.
     """
     return MANIFEST_LIST.decode(data, at, size)
+
+
+def sidecars_of(data: bytes, at: str) -> set[str]:
+    """Return the names of the sidecars of manifests that a manifest list names. Raises CorruptFileError.
+
+    Clauses: META-62.
+    """
+    return {name for record in stored_records(data, at) for name in record.get("_EXTRA_FILES") or ()}
 
 
 def encode_index_manifest(entries: Iterable[IndexManifestEntry]) -> bytes:

@@ -244,6 +244,16 @@ class RecordFile(Generic[Value]):
         return [self._table.value(record, at) for record in records]
 
 
+def stored_records(data: bytes, at: str) -> list[dict[str, Any]]:
+    """Return the records of a metadata file with all of their fields, known or not. Raises CorruptFileError."""
+    records = decode_columnar(data, at)
+    if records is None:
+        container = checked_container(data, at)
+        blocks = container.unpacked_blocks()
+        records = [record for count, block in blocks for record in container.records(count, block)]
+    return records
+
+
 def _made(part: list[Value] | ColumnarValues[Value]) -> list[Value]:
     return part if isinstance(part, list) else part.made()
 
