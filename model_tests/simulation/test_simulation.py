@@ -244,6 +244,11 @@ def test_an_expiry_goes_on_though_the_latest_snapshot_is_rolled_back() -> None:
     replay(jobs, ["d 68", "c 18", "d 20", "c 4"], Setting(kept=2, kind="append"))
 
 
+@covers("CMT-34")
+def test_a_branch_whose_schema_others_remove_first_ends_no_work_on_the_table() -> None:
+    assert not isinstance(by_seed(7431), BadRun)
+
+
 @covers("CHG-36")
 def test_consumers_cost_no_changelog_that_an_interrupted_expiry_has_not_copied(
     monkeypatch: pytest.MonkeyPatch,

@@ -287,7 +287,10 @@ class Expiry:
         """
         store = self._context.store
         try:
-            schemas = load_schemas(store, paths)
+            try:
+                schemas = load_schemas(store, paths)
+            except FileNotFoundError:  # others remove the branch, its schemas first
+                schemas = {}
             if not schemas:
                 return set(self._named_in(paths))
             schema = schemas[max(schemas)]
@@ -304,11 +307,12 @@ class Expiry:
     def _named_in(self, paths: TablePaths) -> Iterator[str]:
         """Yield the files that the snapshots and tags of a branch without schemas name, as far as they are there.
 
-        Paimon puts the schemas last. Or the branch was removed, and work on it came late. Raises FileNotFoundError.
+        Paimon puts the schemas last. Or the branch is or was removed, and work on it came late.
         """
         store, log = self._context.store, SnapshotLog(self._context.store, paths)
         for path in (*map(paths.snapshot, log.listed()), *map(paths.tag, log.tags())):
-            yield from self._named(decode_snapshot(store.read(path), at=path), ended=True)
+            with contextlib.suppress(FileNotFoundError):  # removed since
+                yield from self._named(decode_snapshot(store.read(path), at=path), ended=True)
 
     def _needed_by_retained(self, latest: Snapshot | None) -> set[str]:
         """Return the files that the snapshots up to ``latest`` need; those that expire concurrently may be left out."""
