@@ -17,6 +17,7 @@ from pktable_spec.vocabulary import COMPACT, OVERWRITE
 
 from pktable.catalog.catalog import Catalog
 from pktable.catalog.state import TableState
+from pktable.kinds import kind_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,7 @@ def effect_of(catalog: Catalog, after: int, tally: Tally = NOTHING_COUNTED) -> E
         return Effect(after, 0, 0, 0, 0, *files)
     new = [file for files in state.files.values() for file in files if file.file_name not in older]
     rows = sum(file.row_count for file in new)
-    if catalog.context.schema.primary_keys:
+    if kind_of(catalog.context.schema, catalog.context.root).has_keys:
         gone = sum(file.delete_row_count or 0 for file in new)
         return Effect(
             after, *_of_keys(written.commit_kind, rows - gone, gone, tally.updates), rows - gone, *files

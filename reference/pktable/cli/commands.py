@@ -86,7 +86,7 @@ def _made(table: Table) -> str:
     kept = table.options.get("deletion-vectors.enabled", "false")
     kind = (
         f"primary key {', '.join(table.schema.primary_keys)}, bucket={table.options.get('bucket', '-1')}"
-        if table.schema.primary_keys
+        if table.stager.kind.has_keys
         else "an append table, because no --primary-key is given"
     )
     clocks = [one.name for one in table.schema.fields if one.type.root == "TIMESTAMP"]
