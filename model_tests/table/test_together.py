@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from pktable import CorruptFileError, Table
-from pktable.run import local
+from pktable.run import local, runner
 from pktable.run.runner import CompactionTask
 from pktable.run.together import together
 from pktable_spec.covers import covers
@@ -99,6 +100,45 @@ def test_a_damaged_bucket_leaves_no_files_of_others(tmp_path: Path, monkeypatch:
     damaged = next((tmp_path / "bucket-5").glob("data-*"))
     damaged.write_bytes(damaged.read_bytes()[:-1])
     monkeypatch.setattr(local, "ONE_THREAD_BYTES", 0)
+    with pytest.raises(CorruptFileError, match="file size"):
+        table.compact(full=True)
+    assert set(tmp_path.rglob("*")) == there
+
+
+@covers("CMT-12")
+@pytest.mark.parametrize("keys", [["k"], None])
+def test_a_piece_that_fails_removes_the_files_that_it_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys: list[str] | None
+) -> None:
+    table = Table.create(tmp_path / "t", "k INT", primary_key=keys, options=DV)
+    for _ in range(2):
+        rows = pa.table({"k": pa.array([1, 2], pa.int32())})
+        table.upsert(rows) if keys else table.append(rows)
+    work = "compact_bucket" if keys else "rewrite_files"
+    original, there = getattr(runner, work), set(tmp_path.rglob("*"))
+
+    def failing(*given: Any, **more: Any) -> None:
+        original(*given, **more)
+        raise ValueError("too late")
+
+    monkeypatch.setattr(runner, work, failing)
+    with pytest.raises(ValueError, match="too late"):
+        table.compact(full=True)
+    assert set(tmp_path.rglob("*")) == there
+
+
+@pytest.mark.spark
+@covers("CMT-12")
+def test_a_damaged_bucket_leaves_no_files_of_others_on_spark(tmp_path: Path) -> None:
+    from pktable.run.spark.runner import SparkRunner
+
+    from model_tests.backends.spark_session import spark_session
+
+    table = written(tmp_path)
+    there = set(tmp_path.rglob("*"))
+    damaged = next((tmp_path / "bucket-5").glob("data-*"))
+    damaged.write_bytes(damaged.read_bytes()[:-1])
+    table.runner = table.stager.runner = SparkRunner(spark_session())
     with pytest.raises(CorruptFileError, match="file size"):
         table.compact(full=True)
     assert set(tmp_path.rglob("*")) == there
