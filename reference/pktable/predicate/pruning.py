@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from itertools import product
 from typing import Any, Final
@@ -147,11 +147,13 @@ def _single(value: Bounds) -> Flags:
 def _ordered(compare: np.ufunc, left: End, right: End) -> Flags:
     """Return where ``compare`` holds of two ends; it may hold where one of them is not known."""
     known = left[1] & right[1]
+    if known.all():
+        every: Flags = compare(left[0], right[0])
+        return every
     holds = ~known
     if known.any():
-        places = slice(None) if known.all() else known
-        values = (one if len(one) == 1 else one[places] for one in (left[0], right[0]))
-        holds[places] = compare(*values)
+        values = (one if len(one) == 1 else one[known] for one in (left[0], right[0]))
+        holds[known] = compare(*values)
     return holds
 
 
@@ -192,7 +194,9 @@ def _bounds(root: Expression, table: Mapping[str, Bounds]) -> Bounds:
             return _constant(root.value)
         case Column():
             found = table.get(root.name, ANYTHING)
-            return replace(found, high=ANYTHING.high) if root.type.root in FLOATS else found
+            if root.type.root not in FLOATS:
+                return found
+            return Bounds(found.low, ANYTHING.high, found.nullable, found.present)
         case Cast():
             value = _bounds(root.operand, table)
             low, high = (_cast(end, root.operand.type, root.type) for end in (value.low, value.high))
