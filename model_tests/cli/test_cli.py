@@ -103,6 +103,18 @@ def test_columns_and_options_are_changed(filled: Path, cli: Run) -> None:
     assert "column id cannot be dropped" in err
 
 
+def test_partitions_get_another_number_of_buckets(filled: Path, cli: Run) -> None:
+    before = by_id(cli("read", filled, "--fresh", "--format", "jsonl")[1])
+    assert cli("rescale", filled) == (0, "nothing to do\n", "")
+    assert cli("alter", filled, "-o", "bucket=3")[0] == 0
+    last = Table.open(filled).snapshots()[-1].id
+    assert cli("rescale", filled, "--format", "jsonl")[:2] == (0, f'{{"snapshot": {last + 1}}}\n')
+    assert by_id(cli("read", filled, "--fresh", "--format", "jsonl")[1]) == before
+    code, out, err = cli("rescale", filled, "--where", "id = 1")
+    assert (code, out) == (2, "")
+    assert "expected a condition on partition columns alone" in err
+
+
 def test_a_consumer_keeps_what_it_has_not_read(filled: Path, cli: Run) -> None:
     said = "consumer report reads snapshot 1 next\n"
     assert cli("consumer", filled, "report", "--next", 1) == (0, said, "")

@@ -44,7 +44,7 @@ ON_TABLES = (
         "expire",
         "files",
     ),
-    *("history", "read", "rollback", "tag", "update", "write"),
+    *("history", "read", "rescale", "rollback", "tag", "update", "write"),
 )
 COMMANDS = (*ON_TABLES, "clause", "conform", "dump", "ls", "options", "replay-git", "sql", "verify")
 
@@ -236,7 +236,7 @@ def test_commands_and_options_are_completed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert {"compact", "count"} <= completed("pktable co")
-    assert completed("pktable re") == {"read", "replay-git"}
+    assert completed("pktable re") == {"read", "replay-git", "rescale"}
     assert "--metadata-only" in completed("pktable check --m")
     monkeypatch.setattr(
         "shellingham.detect_shell", lambda *_: ("bash", "/bin/bash")

@@ -284,10 +284,14 @@ class Reshaping:
         if BRANCH not in self._lines:
             return
         main, branch = self._lines[None], self._lines[BRANCH]
-        if self._state_of_main() != self._base:
+        (snapshot, schema), base = self._state_of_main(), self._base
+        has_gone_on, branch_has_gone_on = snapshot != base[0], max(branch.snapshots) != base[0]
+        if schema != base[1] or (has_gone_on and branch_has_gone_on):
             self._is_refused(lambda: self._table(None).fast_forward(BRANCH))
             return
         self._table(None).fast_forward(BRANCH)
+        if has_gone_on:  # it has all that the branch has
+            return
         self._lines[None] = new = branch.copy()
         new.snapshots = {**main.snapshots, **branch.snapshots}
         self._base = self._state_of_main()

@@ -68,6 +68,27 @@ def compact(
     print_change("", sentence, None, dry_run, output, buckets=len(planned), files=files, rows=rows)
 
 
+@app.command()
+def rescale(
+    path: TablePath,
+    where: Annotated[
+        str | None,
+        typer.Option("--where", metavar="SQL", help="Condition on partition columns, for some partitions."),
+    ] = None,
+    output: Output = Format.TABLE,
+    storage: StorageOptions = None,
+    quiet: Quiet = False,
+    spark: OnSpark = False,
+) -> None:
+    """Give partitions as many buckets as the option bucket says.
+
+    Result: snapshot (null if all partitions have that many).
+    """
+    snapshot = open_table(path, spark, storage=storage).rescale(where=where)
+    sentence = "nothing to do" if snapshot is None else f"rescaled, snapshot {snapshot}"
+    print_outcome(sentence, {"snapshot": snapshot}, output)
+
+
 def _follow(
     path: str, full: bool, interval: float, output: Format, storage: Sequence[str] | None, spark: bool
 ) -> None:
