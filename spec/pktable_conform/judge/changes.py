@@ -60,7 +60,7 @@ def comparable(changes: Sequence[Change], options: ModelOptions, shape: Shape) -
 
 def _key_alone(row: Row, shape: Shape) -> Row:
     named = zip(shape.names, row, strict=True)
-    return tuple(value if name in shape.primary_key else None for name, value in named)
+    return tuple(value if name in shape.stored_key else None for name, value in named)
 
 
 def difference_of(
