@@ -65,7 +65,7 @@ def test_every_command_gives_an_object_with_its_fields(
 ) -> None:
     path = table.path
     other = tmp_path / "other"
-    made = outcome(capsys, "create", other, "--columns", "id INT", "--primary-key", "id")
+    made = outcome(capsys, "create", other, "--columns", "id INT", "--primary-key", "id", "--quiet")
     assert made == {"table": str(other)}
     assert outcome(capsys, "count", path) == {"rows": 2}
     assert outcome(capsys, "write", path, file) == {"rows": 2, "snapshot": 4, "dry_run": False}

@@ -46,6 +46,7 @@ WITHOUT: Final[Mapping[str, str]] = {
     **dict.fromkeys(
         ("MRG-32", "MRG-33", "MRG-34", "MRG-35"), "functions of arrays: `engines/test_arrays_and_bitmaps.py`"
     ),
+    "META-62": "a rule on clean-ups: `commit/test_orphans`",
     "META-61": "a file of ORC that its library reads wrongly",
     "META-57": "the greatest number of 64 bits",
     "MRG-7": "the order of keys: the fixtures `keys-of-…`",

@@ -294,7 +294,7 @@ def _interrupted(
         return do
 
     with contextlib.ExitStack() as stack:
-        for name in ("write", "compact"):
+        for name in ("write", "results"):
             stack.enter_context(mock.patch.object(type(runner), name, after(getattr(type(runner), name))))
         yield acted
 

@@ -611,6 +611,7 @@ UNTRIED: Final[Mapping[str, str]] = {
     "TBL-37": "the peers run in the zone of the machine",
     "WH-6": "it needs an object store",
     "WH-14": _SPARK,
+    "WH-22": "`warehouse/test_paimon_script` has what Paimon-Spark 1.4.2 answers",
     "WH-15": _SPARK,
     "MRG-8": "its result depends on compactions that Paimon picks; `retraction_probes` shows it of collect and others",
     "MRG-10": "`retracting_histories` compare what Paimon takes back, and leave out what we refuse",

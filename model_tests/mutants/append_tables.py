@@ -53,13 +53,13 @@ def _on_the_first_indexes(delta: Any) -> Any:
 
 
 def _only_new_rows(original: Any) -> Any:
-    return lambda found, rows, updated=None: original((), rows, updated)
+    return lambda found, *rows, **counts: original((), *rows, **counts)
 
 
 def _updated_as_new(original: Any) -> Any:
-    def changed(found: Any, rows: pa.Table, updated: pa.Table | None = None) -> Any:
+    def changed(found: Any, rows: pa.Table, updated: pa.Table | None = None, *counts: int, **named: int) -> Any:
         old = [] if updated is None else [updated.drop_columns([ROW_ID])]
-        return original(found, pa.concat_tables([rows, *old]))
+        return original(found, pa.concat_tables([rows, *old]), None, *counts, **named)
 
     return changed
 

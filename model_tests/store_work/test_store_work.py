@@ -65,7 +65,7 @@ def test_other_statistics_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_file_that_is_left_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retention, "remove_quietly", lambda store, paths: None)
-    _expect("expiry", r"-.* delete data-2(?s:.*)\n\+.* list fence changelog branch\n")
+    _expect("expiry", r"-.* delete data-2(?s:.*)\n\+.* list changelog branch\n")
 
 
 def test_another_pick_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

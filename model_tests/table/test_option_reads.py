@@ -81,7 +81,7 @@ def test_a_read_is_not_refused_for_what_it_does_not_depend_on(path: Path, option
 @pytest.mark.parametrize(
     ("option", "value"),
     [
-        ("snapshot.num-retained.max", "5"), ("file.compression", "lz4"), ("commit.force-compact", "false"),
+        ("snapshot.ignore-empty-commit", "true"), ("file.compression", "lz4"), ("commit.force-compact", "false"),
         ("scan.mode", "from-snapshot"), ("log.scan", "latest-delta"), ("incremental-between", "1,2"),
         ("fields.v.default-value", "7"), ("fields.v.stats-mode", "none"), ("pk-btree.index.columns", "v"),
     ],

@@ -18,7 +18,7 @@ from pktable.format.paths import BRANCH, MAIN_BRANCH, SCHEMA, SNAPSHOT, TAG, Tab
 from pktable.store.file_io import FileIO
 
 NEW: Final = re.compile(r"(?!\d+$)(?!\.)[\w.-]+", re.ASCII)
-OURS_OR_PAIMONS: Final = re.compile(r"(?!\s*$)(?!\.{1,2}$)[^/\\\0]+")
+OURS_OR_PAIMONS: Final = re.compile(r"(?!\s*$)(?!\.{1,2}$)[^/\\\0\ud800-\udfff]+")
 
 
 def branch_of_name(name: str) -> str | None:
