@@ -485,3 +485,26 @@ def test_tasks_of_spark_move_keys_as_one_process_does(tmp_path: Path, options: M
     if "merge-engine" not in options:
         table.update({"p": "'z'"}, where="k < 20")
         assert {row[0] for row in content(Table.open(tmp_path / "spark")) if row[1] < 20} == {"z"}
+
+
+@covers("BKT-24")
+@pytest.mark.parametrize("buffer", ["256 mb", "64 b"])
+def test_a_key_that_is_deleted_twice_is_deleted_once(tmp_path: Path, buffer: str) -> None:
+    table = new_table(tmp_path / "t", {"write-buffer-size": buffer})
+    table.upsert(rows([("a", 1, 0), ("a", 2, 0)]))
+    keys = pa.table({"k": pa.array([1, 9, 1, 1], pa.int32())})
+    table.delete(pa.concat_tables([keys] * 3))
+    assert content(table) == [("a", 2, 0)]
+    partitions = {partition for partition, _ in table.catalog.state().files}
+    assert len(partitions) == 1
+
+
+@covers("BKT-28")
+def test_an_overwrite_of_what_its_rows_reach_is_refused_by_name(tmp_path: Path) -> None:
+    table = new_table(tmp_path / "t")
+    table.upsert(rows([("a", 1, 0), ("b", 2, 0)]))
+    with pytest.raises(
+        InvalidRequestError, match="dynamic is not supported where a key may lie in any partition"
+    ):
+        table.overwrite(rows([("a", 1, 1)]), dynamic=True)
+    assert content(table) == [("a", 1, 0), ("b", 2, 0)]

@@ -57,7 +57,9 @@ def _only_new_rows(original: Any) -> Any:
 
 
 def _updated_as_new(original: Any) -> Any:
-    def changed(found: Any, rows: pa.Table, updated: pa.Table | None = None, *counts: int, **named: int) -> Any:
+    def changed(
+        found: Any, rows: pa.Table, updated: pa.Table | None = None, *counts: int, **named: int
+    ) -> Any:
         old = [] if updated is None else [updated.drop_columns([ROW_ID])]
         return original(found, pa.concat_tables([rows, *old]), None, *counts, **named)
 

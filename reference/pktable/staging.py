@@ -118,6 +118,11 @@ class Stager:
 
     def _moving(self, state: TableState, change: ChangeKind, replaces: Replaces | None) -> MovingKeys:
         """Return what knows where all keys of ``state`` are, and moves them. Clauses: BKT-21, BKT-28."""
+        if isinstance(replaces, TouchedPartitions):
+            raise InvalidRequestError(
+                "overwrite: dynamic is not supported where a key may lie in any partition; name the partitions by "
+                "where=..."
+            )
         live = plan_read(self.context, self.states, state, fresh=True, predicate=None)
         if replaces is not None:
             live = [part for part in live if not replaces(part.state.place.partition)]

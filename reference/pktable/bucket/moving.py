@@ -141,7 +141,7 @@ class MovingKeys:
             found = [table for part in self.live for table in known_places(self._context, part, wanted)]
             rows = with_places(self._context, rows, found)
         if self._keys_only:
-            rows = rows.filter(pc.is_valid(rows.column(AT_BUCKET)))
+            rows = self._to_delete(rows.filter(pc.is_valid(rows.column(AT_BUCKET))))
         at_partition, at_bucket = rows.column(AT_PARTITION), rows.column(AT_BUCKET)
         rows = rows.drop_columns([AT_PARTITION, AT_BUCKET])
         if not rows.num_rows:
@@ -170,6 +170,19 @@ class MovingKeys:
         self._remember(rows.select(names), firsts, settled, known, (keys[settled.rows], buckets))
         written = self._written(rows, batch, settled)
         return written, Partitions(list(self._encoded), settled.partitions), buckets
+
+    def _to_delete(self, rows: pa.Table) -> pa.Table:
+        """Return the first row of each key that no earlier row has deleted."""
+        if not rows.num_rows:
+            return rows
+        numbers, _ = self._key_numbers(rows)
+        old, keys = np.split(numbers, [len(numbers) - rows.num_rows])
+        _, first = np.unique(keys, return_index=True)
+        if self._pairs is not None:
+            here = self._pairs.column(PAIR[2]).to_numpy()
+            gone = np.setdiff1d(old, old[here])
+            first = first[~np.isin(keys[first], gone)]
+        return rows.take(pa.array(np.sort(first)))
 
     def _expect_to_stay(self, rows: pa.Table, at_bucket: pa.ChunkedArray[Any]) -> None:
         """Raise InvalidRequestError if a row would take a key out of a partition that stays. Clauses: BKT-28."""

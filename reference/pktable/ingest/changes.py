@@ -5,7 +5,7 @@
 3. Refuse a MAP that has a key twice (`pktable.ingest.maps`), and a partition whose directory would have a name longer
    than file systems allow.
 
-The local runner does this to all rows at once, Spark to each batch on its executor.
+The local runner does this to parts of the rows, Spark to each batch on its executor.
 
 Clauses: TBL-4, TBL-8, TBL-13, TBL-23.
 """

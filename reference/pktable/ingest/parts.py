@@ -70,9 +70,23 @@ def in_parts(rows: Any, most_bytes: int) -> Iterator[Any]:
     Rows in a form that is neither a table nor `Spooled` are yielded as they are.
     """
     if isinstance(rows, Spooled):
-        yield from rows.rows
+        yield from in_tables(rows.rows, most_bytes)
     elif not isinstance(rows, pa.Table) or rows.nbytes <= most_bytes:
         yield rows
     else:
         step = max(1, rows.num_rows * most_bytes // rows.nbytes)
         yield from (rows.slice(start, step) for start in range(0, rows.num_rows, step))
+
+
+def in_tables(tables: Iterable[pa.Table], most_bytes: int) -> Iterator[pa.Table]:
+    """Yield the rows of ``tables``, in order, in tables of about ``most_bytes`` of Arrow memory."""
+    held: list[pa.Table] = []
+    size = 0
+    for table in tables:
+        held.append(table)
+        size += table.nbytes
+        if size >= most_bytes:
+            yield pa.concat_tables(held)
+            held, size = [], 0
+    if size:
+        yield pa.concat_tables(held)

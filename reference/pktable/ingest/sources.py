@@ -98,25 +98,24 @@ def _parts_of(rows: Iterator[Any], schema: TableSchema, change: ChangeKind) -> I
 
 def _is_lazy(rows: Any) -> bool:
     """Return whether ``rows`` speak Arrow, and need not be in memory as a whole."""
-    package = type(rows).__module__.partition(".")[0]
-    if package == "pyarrow":
-        return not isinstance(rows, (pa.Table, pa.RecordBatch)) and (
-            hasattr(rows, "to_batches") or hasattr(rows, "__arrow_c_stream__")
-        )
-    frames = ("pandas", "polars", "pyspark")
-    return not any(_is_frame_of(one, rows) for one in frames) and hasattr(rows, "__arrow_c_stream__")
+    if isinstance(rows, (pa.Table, pa.RecordBatch)):
+        return False
+    if any(_is_frame_of(one, rows) for one in ("pandas", "polars", "pyspark")):
+        return False
+    batches = hasattr(rows, "to_batches") and isinstance(getattr(rows, "schema", None), pa.Schema)
+    return batches or hasattr(rows, "projected_schema") or hasattr(rows, "__arrow_c_stream__")
 
 
 def _tables_of(rows: Any) -> Iterator[pa.Table]:
     """Yield the rows of a dataset, a scanner, a reader or another stream of Arrow, at least one table."""
     try:
-        if hasattr(rows, "to_batches"):
-            batches = rows.to_batches()
-            names = rows.projected_schema if hasattr(rows, "projected_schema") else rows.schema
-        else:
+        if hasattr(rows, "__arrow_c_stream__"):
             batches = pa.RecordBatchReader.from_stream(rows)
-            names = batches.schema
-        yield names.empty_table()
+            schema = batches.schema
+        else:
+            batches = rows.to_batches()
+            schema = rows.projected_schema if hasattr(rows, "projected_schema") else rows.schema
+        yield schema.empty_table()
         for batch in batches:
             yield pa.Table.from_batches([batch])
     except (pa.ArrowException, TypeError) as error:

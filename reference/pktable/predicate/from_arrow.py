@@ -49,7 +49,10 @@ OTHER: Final = "other"
 
 def parts_of(expression: pc.Expression) -> Node:
     """Return the tree of an expression. Raises ValueError if it is pickled in another way than is known here."""
-    make, (buffer,) = expression.__reduce__()
+    try:
+        make, (buffer,) = expression.__reduce__()
+    except pa.ArrowException as error:
+        raise ValueError(str(error)) from None
     if make.__name__ != "_deserialize":
         raise ValueError(f"an expression that {make.__name__} makes")
     file = pa.ipc.open_file(buffer)

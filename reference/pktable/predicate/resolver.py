@@ -114,6 +114,8 @@ class Resolver:
 
     def expression(self, node: Node) -> Expression:
         """Return ``node`` as a value. Raises InvalidRequestError."""
+        if node is None:
+            raise InvalidRequestError(f"{self.at}: a function lacks an argument")
         understood = HANDLERS.get(type(node))
         if understood is None:
             raise self.error(f"not supported; there are {NAMES}", node)

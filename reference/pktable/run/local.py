@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pktable_spec.errors import InvalidRequestError
 from pktable_spec.vocabulary import ROW_ID
 
 from pktable.bucket.assign import BucketAssigner
@@ -78,10 +79,20 @@ class LocalRunner:
 
         Raises InvalidRequestError if ``rows`` do not fit the table. Clauses: TBL-8.
         """
-        most_bytes = context.options.write_buffer_bytes // SHARE
-        checked = (with_kinds(part, context.schema, change) for part in in_parts(rows, most_bytes))
+
+        def checked() -> Iterator[pa.Table]:
+            start = 0
+            for part in in_parts(rows, context.options.write_buffer_bytes // SHARE // 2):
+                try:
+                    yield with_kinds(part, context.schema, change)
+                except InvalidRequestError as error:
+                    if not start:
+                        raise
+                    raise InvalidRequestError(f"{error}; its rows are counted from row {start} on") from None
+                start += part.num_rows
+
         collector = Collector(context, assigner, next_sequence, new, now_millis)
-        return merged_by_bucket(collector.written(checked))
+        return merged_by_bucket(collector.written(checked()))
 
     def results(self, context: TableContext, pieces: Sequence[Piece[Result]]) -> list[Result]:
         """Run ``pieces``, large ones by several threads. On failure the files made are removed. Clauses: CMT-12."""

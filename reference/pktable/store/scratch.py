@@ -50,7 +50,12 @@ class Scratch:
 
     def read(self, start: int, size: int) -> pa.Buffer:
         """Return the bytes that `write` put there."""
-        return pa.py_buffer(os.pread(self._number, size, start))
+        parts = [os.pread(self._number, size, start)]
+        while len(parts[-1]) < size:  # the system gives at most 2 GiB at once
+            start, size = start + len(parts[-1]), size - len(parts[-1])
+            parts.append(os.pread(self._number, size, start))
+            assert parts[-1], "nobody else has the file"
+        return pa.py_buffer(parts[0] if len(parts) == 1 else b"".join(parts))
 
     def put(self, tables: Iterable[pa.Table]) -> Aside:
         """Put tables aside. Raises OSError if the disk is full."""

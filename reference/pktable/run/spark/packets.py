@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from pktable.ingest.parts import in_tables
 from pktable.store.scratch import Scratch
 
 SCHEMA: Final = "task int, number bigint, packet binary"
@@ -72,20 +73,6 @@ def failure(error: Exception) -> pa.RecordBatch:
     """Return a packet that makes its task fail with ``error``."""
     packet = pickle.dumps(error)
     return _batch([0], FAILED, [0, len(packet)], pa.py_buffer(packet))
-
-
-def in_tables(tables: Iterable[pa.Table], most_bytes: int) -> Iterator[pa.Table]:
-    """Yield the rows of ``tables``, in order, in tables of about ``most_bytes`` of Arrow memory."""
-    held: list[pa.Table] = []
-    size = 0
-    for table in tables:
-        held.append(table)
-        size += table.nbytes
-        if size >= most_bytes:
-            yield pa.concat_tables(held)
-            held, size = [], 0
-    if size:
-        yield pa.concat_tables(held)
 
 
 def _packets(tasks: Sequence[int], first: int, pieces: Sequence[pa.RecordBatch]) -> pa.RecordBatch:

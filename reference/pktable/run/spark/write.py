@@ -33,6 +33,7 @@ from pktable.bucket.read import BucketRead
 from pktable.context import TableContext
 from pktable.format.bucket_hash import hash_rows
 from pktable.ingest.changes import KIND_COLUMN, ChangeKind
+from pktable.ingest.parts import in_tables
 from pktable.lsm.bucket import BucketId
 from pktable.run.collect import Collector, with_kinds
 from pktable.run.spark import packets
@@ -42,7 +43,6 @@ from pktable.run.spark.packets import (
     SMALL_PACKET_BYTES,
     Division,
     Gathered,
-    in_tables,
     packed,
 )
 from pktable.run.spark.wire import BLOBS, Batches, blob_table, collected, result_batch, unpickled, whole_frame
