@@ -761,6 +761,25 @@ def test_a_branch_from_a_tag_whose_changes_have_expired_lets_the_table_expire(tm
     assert table.count() == 5
 
 
+@covers("BRN-7")
+def test_a_branch_expires_the_snapshot_whose_changes_the_table_has_expired(tmp_path: Path) -> None:
+    options = {"changelog-producer": "input", "write-only": "true"}
+    table = Table.create(tmp_path / "t", "id INT, v INT", primary_key="id", options=options)
+    table.upsert([{"id": 1, "v": 1}])
+    table.create_tag("x", snapshot=1)
+    table.upsert([{"id": 2, "v": 2}])
+    assert table.expire_snapshots(retain_last=1) == [1]
+    table.create_branch("b", tag="x")
+    branch = table.branch("b")
+    branch.upsert([{"id": 2, "v": 2}])
+    assert branch.expire_snapshots(retain_last=1) == [1]
+    branch.upsert([{"id": 3, "v": 3}])
+    assert branch.expire_snapshots(retain_last=1) == [2]
+    assert branch.to_arrow()["id"].to_pylist() == [1, 2, 3]
+    assert (branch.check().findings, table.check().findings) == ([], [])
+    assert table.to_arrow(tag="x")["id"].to_pylist() == [1]
+
+
 @covers("CHG-37")
 def test_a_branch_is_sound_without_the_changes_of_the_snapshot_that_it_begins_with(tmp_path: Path) -> None:
     options = {"changelog-producer": "input", "deletion-vectors.enabled": "true"}

@@ -369,15 +369,16 @@ class Expiry:
 
         Entries of a missing manifest are skipped: the expiry that deleted it has listed the files it names. While the
         snapshot exists, a missing manifest is damage. For a tag we cannot distinguish damage from a tag that was made
-        after its files were deleted.
+        after its files were deleted. Changes may be missing: a branch that was made from a tag begins without them.
         """
         paths = self._context.paths
         logged = snapshot.changelog_manifest_list
         for name in [*_lists(snapshot), *([logged] if logged else [])]:
+            gone = ended or name == logged
             yield paths.manifest(name)
-            for manifest in self._there(snapshot, tag, ended, partial(self._manifests.read_list, name)):
+            for manifest in self._there(snapshot, tag, gone, partial(self._manifests.read_list, name)):
                 yield paths.manifest(manifest.file_name)
-                for entry in self._there(snapshot, tag, ended, partial(self._manifests.read, manifest)):
+                for entry in self._there(snapshot, tag, gone, partial(self._manifests.read, manifest)):
                     yield from self._data((entry.partition, entry.bucket), [entry.file])
         if snapshot.index_manifest:
             yield paths.manifest(snapshot.index_manifest)
