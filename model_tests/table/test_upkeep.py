@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,9 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pktable import InvalidRequestError, Table
+from pktable.catalog.changes import CommitId
 from pktable.catalog.commit import CommittedError
 from pktable.catalog.fences import FenceTakenError
 from pktable.catalog.retained import Retained
+from pktable.catalog.state import TableState
+from pktable.staged_write import StagedWrite
 from pktable_spec.covers import covers
 from pktable_spec.errors import CorruptFileError
 from pktable_spec.options import parse_options
@@ -158,6 +162,75 @@ def test_an_interrupt_of_the_expiry_says_that_the_write_is_committed(tmp_path: P
     with pytest.raises(CommittedError, match="after snapshot 1 was committed"):
         table.upsert(ROWS)
     assert table.to_arrow(fresh=True).num_rows == 1
+
+
+Between = Callable[[], object]
+
+
+def commit_between(monkeypatch: pytest.MonkeyPatch, before: Between, after: Between) -> None:
+    """Have others work right ``before`` and ``after`` the rows of the next write are committed."""
+    works, commit = [before, after], StagedWrite.commit_append
+
+    def between(staged: StagedWrite, commit_id: CommitId) -> TableState | None:
+        if works:
+            works.pop(0)()
+        state = commit(staged, commit_id)
+        if works:
+            works.pop(0)()
+        return state
+
+    monkeypatch.setattr(StagedWrite, "commit_append", between)
+
+
+def nothing() -> None:
+    """Do nothing."""
+
+
+@covers("CMT-54", "RD-18")
+@pytest.mark.parametrize("full", [True, False])
+def test_a_write_is_compacted_though_others_have_expired_its_snapshot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: bool
+) -> None:
+    newest = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"}
+    always = {"full-compaction.delta-commits": "1"} if full else {"deletion-vectors.enabled": "true"}
+    table = table_of(tmp_path / "table", {"bucket": "1", "write-only": "true", **newest, **always})
+    table.upsert([{"id": 0}])
+    table.upsert([{"id": 1}])
+    table.alter(set_options={"write-only": "false"})
+    table, other = Table.open(tmp_path / "table"), Table.open(tmp_path / "table")
+
+    def compact() -> None:
+        other.compact(full=True)  # so the compaction that was planned with the write does not fit
+
+    def expire() -> None:
+        for number in (3, 4):
+            other.upsert([{"id": number}])
+        other.compact(full=True)
+
+    commit_between(monkeypatch, nothing if full else compact, expire)
+    written = table.upsert([{"id": 2}])
+    assert written is not None
+    assert min(ids(table)) > 4
+    assert sorted(table.to_arrow(fresh=True)["id"].to_pylist()) == [0, 1, 2, 3, 4]
+    assert table.check().findings == []
+
+
+@covers("CMT-58")
+def test_damage_that_the_compaction_of_a_write_meets_says_that_the_rows_are_committed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = {"bucket": "1", "full-compaction.delta-commits": "1"}
+    table = table_of(tmp_path / "table", options)
+    table.upsert(ROWS)
+
+    def damage() -> None:
+        for file in (tmp_path / "table/bucket-0").glob("data-*"):
+            file.unlink()
+
+    commit_between(monkeypatch, nothing, damage)
+    with pytest.raises(CorruptFileError, match="the write is committed, its compaction is not"):
+        table.upsert([{"id": 2}])
+    assert table.snapshots()[-1].commit_kind == "APPEND"
 
 
 def test_a_least_number_above_the_greatest_is_refused(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ An overwrite leaves nothing older in a bucket. So the compaction of its files fi
 snapshot holds the result (STM-11).
 
 Clauses: BKT-8, BKT-26, CMT-2, CMT-10, CMT-12, CMT-14, CMT-18, CMT-24, CMT-25, CMT-33, CMT-54, CMT-58, CMP-17, CMP-30,
-STM-6, STM-11.
+RD-18, STM-6, STM-11.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
-from pktable_spec.errors import CommitConflictError, CommitUnknownError, StorageError
+from pktable_spec.errors import CommitConflictError, CommitUnknownError, CorruptFileError, StorageError
 from pktable_spec.vocabulary import COMPACT
 
 from pktable.bucket.write import BucketAppend
@@ -149,7 +149,7 @@ class StagedWrite:
 
         A write that was committed before has the same ``commit_id``, with an identifier of its own. If it died before
         its compaction was committed, the compaction is done now. None if there is nothing to change by now.
-        Raises CommitConflictError and StorageError; their text says whether the rows are committed.
+        Raises CommitConflictError, CorruptFileError and StorageError; their text says whether the rows are committed.
         Clauses: CMT-2, CMT-24, CMT-33, CMT-53, CMT-58.
         """
         follow = self._commit_changes
@@ -170,20 +170,46 @@ class StagedWrite:
             ) from None
         except StorageError as error:
             raise error.with_remedy(f"{COMPACTION_FAILED}; {DO_NOT_REPEAT}") from error
+        except CorruptFileError as error:
+            raise CorruptFileError(
+                f"{COMPACTION_FAILED} (do not write the rows again): {error.what}",
+                at=error.at,
+                expected=error.expected,
+                found=error.found,
+            ) from error
 
     def _commit_changes(self, state: TableState, commit_id: CommitId) -> TableState:
         """Commit the compaction of a write that is committed; ``state``: the one after the write.
 
-        Clauses: CMP-30, CMT-54.
+        Clauses: CMP-30, CMT-54, RD-18.
         """
+        planned = [change.place.id for change in self.changes]
         again = list(state.files) if self.full else self.drop_stale(state)
+        staged = None
         try:
             if again:
                 self.changes = [*self.changes, *self.stager.compacted(state, again, full=self.full)]
+        except CorruptFileError:
+            self._discard_changes()
+            assert state.snapshot is not None, "it is committed"
+            if self.stager.committer.snapshots.expired_error(state.snapshot) is None:
+                raise
+            # Commits by others have expired it, and its files went with it.
+            staged = self._on_latest(dict.fromkeys([*planned, *again]), full=self.full)
         except BaseException:
             self._discard_changes()
             raise
-        return StagedCompaction(self.stager, self.changes, state, self.full).commit(commit_id) or state
+        staged = staged or StagedCompaction(self.stager, self.changes, state, self.full)
+        return staged.commit(commit_id) or state
+
+    def _on_latest(self, buckets: Collection[BucketId], *, full: bool) -> StagedCompaction:
+        """Stage the compaction of those of ``buckets`` that the latest state has. Clauses: RD-18."""
+
+        def stage(latest: TableState) -> StagedCompaction:
+            touched = [one for one in buckets if one in latest.files]
+            return StagedCompaction.of(self.stager, latest, touched, full=full)
+
+        return self.stager.committer.retry_on_latest_state(stage)
 
     def _finish(self, state: TableState, commit_id: CommitId) -> TableState:
         """Do the compaction of a write that was committed before, unless it was; ``state``: the last of the write.
@@ -194,13 +220,7 @@ class StagedWrite:
         shown = self.replaces is not None or not self.stager.context.options.one_record_per_key
         if self.write_only or shown or state.snapshot.commit_kind == COMPACT:
             return state
-        buckets = [append.place.id for append in self.appends]
-
-        def stage(latest: TableState) -> StagedCompaction:
-            touched = [one for one in buckets if one in latest.files]
-            return StagedCompaction.of(self.stager, latest, touched, full=False)
-
-        compaction = self.stager.committer.retry_on_latest_state(stage)
+        compaction = self._on_latest([append.place.id for append in self.appends], full=False)
         # Without a change others have compacted the rows.
         return compaction.commit(commit_id) or compaction.base
 
