@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import json
 import pickle
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pktable import Effect, Table
+from pktable.catalog.changes import CommitId
+from pktable.catalog.state import StateLoader, TableState
+from pktable.lsm.bucket import BucketState
+from pktable.staged_write import StagedWrite
 from pktable_spec.covers import covers
+from pktable_spec.errors import CorruptFileError
 
 ROWS = [{"id": i, "n": i} for i in range(4)]
 CHANGES = [{"id": 3, "n": 33}, {"id": 9, "n": 9}, {"id": 2, "n": None}]
@@ -74,3 +80,106 @@ def test_a_result_counts_files_and_is_the_id_of_its_snapshot(tmp_path: Path) -> 
     table.expire_snapshots(retain_last=1)
     late = table.effect(4)
     assert late is None
+
+
+@covers("WH-12")
+def test_a_write_apart_from_its_compaction_says_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = Table.create(
+        tmp_path,
+        "id INT, n INT",
+        primary_key="id",
+        options={"bucket": "2", "deletion-vectors.enabled": "true"},
+    )
+    table.upsert([{"id": i, "n": i} for i in range(10)])
+    compact, others = StagedWrite._commit_changes, [Table.open(tmp_path)]
+
+    def after_another(staged: StagedWrite, state: TableState, commit_id: CommitId) -> TableState:
+        if others:
+            others.pop().upsert([{"id": 100, "n": 1}])
+        return compact(staged, state, commit_id)
+
+    monkeypatch.setattr(StagedWrite, "_commit_changes", after_another)
+    result = table.update({"n": "n + 1"}, where="id < 3")
+    assert result is not None
+    before, last = (table.catalog.snapshots.read(one) for one in (result - 1, result))
+    assert last.commit_kind == "COMPACT"
+    assert before.commit_user != last.commit_user
+    assert result.effect is None
+
+
+@covers("WH-12")
+@pytest.mark.parametrize("keyed", [True, False])
+def test_a_repeated_statement_does_not_report_the_counts_of_the_second_time(
+    tmp_path: Path, keyed: bool
+) -> None:
+    table = made(tmp_path, keyed=keyed, vectors=True)
+
+    def merge() -> Any:
+        merging = table.merge(CHANGES, on="id").when_matched_update_all().when_not_matched_insert_all()
+        return merging.execute(commit_id=CommitId("job", 1))
+
+    first = merge()
+    assert counts(first) == (1, 2, 0)
+    second = merge()
+    assert second == first
+    assert counts(second) == ((None, None, 0) if keyed else (None, None, None))
+
+
+@covers("WH-12")
+def test_a_delete_of_keys_does_not_say_how_many_were_there(tmp_path: Path) -> None:
+    table = made(tmp_path, keyed=True, vectors=True)
+    assert counts(table.delete([{"id": 99}])) == (0, 0, None)
+
+
+@covers("WH-12")
+def test_a_row_that_moves_to_another_partition_is_not_deleted(tmp_path: Path) -> None:
+    table = Table.create(
+        tmp_path, "id INT, day STRING", primary_key="id", partition_by="day", options={"bucket": "-1"}
+    )
+    table.upsert([{"id": 1, "day": "a"}, {"id": 2, "day": "a"}])
+    assert table.catalog.context.moves_keys
+    assert counts(table.update({"day": "'b'"}, where="id = 1")) == (0, 1, None)
+    assert counts(table.upsert([{"id": 2, "day": "b"}])) == (None, None, None)
+    assert counts(table.delete(where="id = 2")) == (0, 0, 1)
+
+
+def uncounted(bucket: BucketState) -> BucketState:
+    """Return the bucket as one whose index manifest has no cardinalities, so that its vectors are read."""
+    indexes = [
+        replace(index, ranges=tuple(replace(one, cardinality=None) for one in index.ranges or ()))
+        for index in bucket.indexes
+    ]
+    return replace(bucket, indexes=tuple(indexes))
+
+
+@covers("WH-12")
+@pytest.mark.parametrize("name", ["at", "bucket"])
+def test_an_effect_is_none_if_its_snapshots_expire_while_it_is_read(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made(tmp_path, keyed=False, vectors=True).delete(where="id = 1")
+    table, others = Table.open(tmp_path), [Table.open(tmp_path)]
+    snapshot, look = 2, getattr(StateLoader, name)
+
+    def after_expiry(states: StateLoader, *given: Any) -> Any:
+        if states is table.catalog.states and others:
+            other = others.pop()
+            other.overwrite(ROWS)
+            other.expire_snapshots(retain_last=1)
+        found = look(states, *given)
+        return uncounted(found) if name == "bucket" else found
+
+    monkeypatch.setattr(StateLoader, name, after_expiry)
+    assert table.effect(snapshot) is None
+    assert not others
+
+
+@covers("WH-12")
+def test_an_effect_whose_files_are_damaged_is_an_error(tmp_path: Path) -> None:
+    made(tmp_path, keyed=False, vectors=True).delete(where="id = 1")
+    for path in (tmp_path / "manifest").iterdir():
+        path.unlink()
+    with pytest.raises(CorruptFileError):
+        Table.open(tmp_path).effect(2)

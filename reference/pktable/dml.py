@@ -282,7 +282,9 @@ class Statements:
         if staged is None:
             return None
         after = staged.commit(commit_id)
-        return Tally(sum(one.updates for one in staged.appends)).result(after, self.catalog)
+        # What was committed before may have been computed from other rows.
+        updates = None if staged.is_repeated else sum(one.updates for one in staged.appends)
+        return Tally(updates).result(after, self.catalog)
 
     def _changed(self, work: RowWork, commit_id: CommitId) -> Result | None:
         """Change the rows of an append table that ``work`` finds in the latest state. Clauses: APP-12 to APP-18."""
@@ -296,7 +298,8 @@ class Statements:
         staged = self.catalog.committer.retry_on_latest_state(
             lambda state: StagedRows.of(self.stager, state, counted)
         )
-        return tally.result(staged.commit(commit_id), self.catalog)
+        after = staged.commit(commit_id)
+        return (Tally() if staged.is_repeated else tally).result(after, self.catalog)
 
     def _query(self, state: TableState, columns: Sequence[str], predicate: Predicate | None) -> Query:
         context = self.catalog.context

@@ -14,7 +14,7 @@ Clauses: APP-12 to APP-20, CMT-2, CMT-7, CMT-8, CMT-9, CMT-12, CMT-14.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Final, Protocol, TypeAlias
 
 from pktable_spec.errors import CommitConflictError, CommitUnknownError
@@ -122,7 +122,10 @@ def committed(
 
 @dataclass(slots=True)
 class StagedParts:
-    """Changes of files of some buckets that are not visible yet. Commit them or discard them, once."""
+    """Changes of files of some buckets that are not visible yet. Commit them or discard them, once.
+
+    ``is_repeated``: whether the commit finds that it was made before.
+    """
 
     failure: ClassVar[tuple[str, str, str]] = (
         "compaction",
@@ -132,6 +135,7 @@ class StagedParts:
     stager: Stager
     changes: Sequence[PartChange]
     base: TableState
+    is_repeated: bool = field(default=False, init=False)
 
     def commit(self, commit_id: CommitId) -> TableState | None:
         """Make the changes visible, planned again where others were faster; return the state after them.
@@ -144,6 +148,7 @@ class StagedParts:
         try:
             return committed(self, commit_id)
         except AlreadyCommittedError as before:
+            self.is_repeated = True
             return before.state
 
     def change(self) -> CatalogChange | None:

@@ -50,7 +50,8 @@ class StagedWrite:
     were computed from. ``replaces``: of an overwrite, the partitions whose rows go. ``appends``: its new files, at
     level 0 but for an overwrite's. ``assignment``: what they were assigned to dynamic buckets by. ``changes``: its
     compaction, planned on ``base`` with these files. ``full``: whether the whole table is compacted instead, after the
-    commit. ``rules``: what its commit checks; other implementations check less.
+    commit. ``rules``: what its commit checks; other implementations check less. ``is_repeated``: whether the commit
+    finds that it was made before.
     """
 
     stager: Stager
@@ -65,6 +66,7 @@ class StagedWrite:
     changes: Sequence[PartChange] = ()
     rules: Sequence[tuple[str, AppendRule]] = field(default_factory=lambda: rules.APPEND_RULES)
     full: bool = False
+    is_repeated: bool = False
     _is_void: bool = False
 
     @classmethod
@@ -156,6 +158,7 @@ class StagedWrite:
         try:
             state = self.commit_append(commit_id)
         except AlreadyCommittedError as before:
+            self.is_repeated = True
             state, follow = before.state, self._finish
         except (CommittedError, CommitUnknownError):
             self._discard_changes()

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
-from pktable_spec.errors import SnapshotNotFoundError
+from pktable_spec.errors import CorruptFileError, SnapshotNotFoundError
 from pktable_spec.vocabulary import COMPACT, OVERWRITE
 
 from pktable.catalog.catalog import Catalog
 from pktable.catalog.state import TableState
+from pktable.format.metadata.snapshot import Snapshot
 from pktable.kinds import kind_of
 
 
@@ -57,7 +58,7 @@ class Result(int):
 
     @cached_property
     def effect(self) -> Effect | None:
-        """The effect of the change, None if its snapshots have expired. Raises CorruptFileError."""
+        """The effect of the change, None if its snapshots do not tell, as `effect_of` says. Raises CorruptFileError."""
         return effect_of(self._catalog, int(self), self._tally)
 
 
@@ -66,35 +67,55 @@ class Tally:
     """The counts of a statement, made while it is computed, None where nobody has counted.
 
     ``updates``: the rows that it updates. ``gone``: of an append table, the rows that it deletes or updates.
+    ``is_write``: whether rows are written, and not compacted alone.
     """
 
     updates: int | None = None
     gone: int | None = None
+    is_write: bool = True
 
     def result(self, after: TableState | None, catalog: Catalog) -> Result | None:
         """Return the result of the statement that left ``after``, None if it changed nothing."""
         return None if after is None else Result(after.id, catalog, self)
 
 
-NOTHING_COUNTED: Final = Tally()
+NOTHING_COUNTED: Final = Tally(is_write=False)
 
 
 def effect_of(catalog: Catalog, after: int, tally: Tally = NOTHING_COUNTED) -> Effect | None:
-    """Return the effect of the change that ended with the snapshot ``after``, None if its snapshots have expired.
+    """Return the effect of the change that ended with the snapshot ``after``.
 
+    None if its snapshots have expired, or if another commit came between a write and its compaction.
     ``tally``: as in `Result`. Raises CorruptFileError. Clauses: WH-12.
     """
+    found: list[Snapshot] = []
     try:
-        written = last = catalog.snapshots.read(after)
-        if last.commit_kind == COMPACT and after > 1:  # its own compaction follows a write
-            earlier = catalog.snapshots.read(after - 1)
-            same = (earlier.commit_user, earlier.commit_identifier)
-            written = earlier if same == (last.commit_user, last.commit_identifier) else last
-        state = catalog.states.at(written)
-        end = state if written is last else catalog.states.at(last)
-        before = catalog.states.at(catalog.snapshots.read(written.id - 1)) if written.id > 1 else TableState()
+        return _effect(catalog, after, tally, found)
     except SnapshotNotFoundError:
         return None
+    except CorruptFileError:
+        if all(catalog.snapshots.expired_error(snapshot) is None for snapshot in found):
+            raise
+        return None
+
+
+def _effect(catalog: Catalog, after: int, tally: Tally, found: list[Snapshot]) -> Effect | None:
+    """Return the same, with the snapshots that it reads in ``found``. Raises SnapshotNotFoundError in addition."""
+
+    def read(snapshot: int) -> Snapshot:
+        found.append(catalog.snapshots.read(snapshot))
+        return found[-1]
+
+    written = last = read(after)
+    if last.commit_kind == COMPACT and after > 1:  # its own compaction follows a write
+        earlier = read(after - 1)
+        same = (earlier.commit_user, earlier.commit_identifier)
+        written = earlier if same == (last.commit_user, last.commit_identifier) else last
+    if written.commit_kind == COMPACT and tally.is_write:  # the rows are in a snapshot before those of others
+        return None
+    state = catalog.states.at(written)
+    end = state if written is last else catalog.states.at(last)
+    before = catalog.states.at(read(written.id - 1)) if written.id > 1 else TableState()
     older, live = _sizes(before), _sizes(end)
     files = (
         len(live.keys() - older.keys()),
@@ -107,8 +128,9 @@ def effect_of(catalog: Catalog, after: int, tally: Tally = NOTHING_COUNTED) -> E
     rows = sum(file.row_count for file in new)
     if kind_of(catalog.context.schema, catalog.context.root).has_keys:
         gone = sum(file.delete_row_count or 0 for file in new)
+        put, moves = rows - gone, catalog.context.moves_keys
         return Effect(
-            after, *_of_keys(written.commit_kind, rows - gone, gone, tally.updates), rows - gone, *files
+            after, *_of_keys(written.commit_kind, put, gone, tally.updates, moves=moves), put, *files
         )
     kept = older.keys() & _sizes(state).keys()
     gone = _live_rows(catalog, before, older.keys()) - _live_rows(catalog, state, kept)
@@ -122,11 +144,17 @@ def effect_of(catalog: Catalog, after: int, tally: Tally = NOTHING_COUNTED) -> E
 
 
 def _of_keys(
-    kind: str, put: int, deleted: int, updates: int | None
+    kind: str, put: int, retracted: int, updates: int | None, *, moves: bool
 ) -> tuple[int | None, int | None, int | None]:
-    """Return the rows that a change of a table with a key has inserted, updated and deleted."""
+    """Return the rows that a change of a table with a key has inserted, updated and deleted.
+
+    ``retracted``: the records that delete. ``moves``: whether a row that is put may leave one in another partition.
+    """
     if kind == OVERWRITE:
         return put, 0, None
+    # Who deletes keys need not know whether they are there; a statement deletes rows that it has read.
+    unknown = retracted > 0 and (updates is None or (moves and put > 0))
+    deleted = None if unknown else retracted
     if updates is not None or put == 0:
         return put - (updates or 0), updates or 0, deleted
     return None, None, deleted
