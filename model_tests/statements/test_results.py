@@ -12,10 +12,12 @@ import pytest
 from pktable import Effect, Table
 from pktable.catalog.changes import CommitId
 from pktable.catalog.state import StateLoader, TableState
+from pktable.ingest.changes import ChangeKind
 from pktable.lsm.bucket import BucketState
 from pktable.staged_write import StagedWrite
 from pktable_spec.covers import covers
 from pktable_spec.errors import CorruptFileError
+from pktable_spec.vocabulary import RowKind
 
 ROWS = [{"id": i, "n": i} for i in range(4)]
 CHANGES = [{"id": 3, "n": 33}, {"id": 9, "n": 9}, {"id": 2, "n": None}]
@@ -183,3 +185,18 @@ def test_an_effect_whose_files_are_damaged_is_an_error(tmp_path: Path) -> None:
         path.unlink()
     with pytest.raises(CorruptFileError):
         Table.open(tmp_path).effect(2)
+
+
+@covers("WH-12")
+def test_a_repeated_write_does_not_report_what_others_wrote_since(tmp_path: Path) -> None:
+    table = made(tmp_path, keyed=True, vectors=True)
+    again, rows = CommitId("job", 1), [{"id": 50, "n": 1}]
+    staged = table.stage_write(rows, ChangeKind(RowKind.INSERT), write_only=True)
+    assert staged is not None
+    staged.commit(again)
+    table.compact(full=True)
+    others = table.upsert([{"id": 60, "n": 1}, {"id": 61, "n": 1}])
+    result = table.upsert(rows, commit_id=again)
+    assert result == others
+    assert result is not None
+    assert result.effect is None

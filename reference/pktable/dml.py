@@ -284,11 +284,11 @@ class Statements:
         after = staged.commit(commit_id)
         # What was committed before may have been computed from other rows.
         updates = None if staged.is_repeated else sum(one.updates for one in staged.appends)
-        return Tally(updates).result(after, self.catalog)
+        return Tally(commit_id, updates).result(after, self.catalog)
 
     def _changed(self, work: RowWork, commit_id: CommitId) -> Result | None:
         """Change the rows of an append table that ``work`` finds in the latest state. Clauses: APP-12 to APP-18."""
-        tally = Tally()
+        tally = Tally(commit_id)
 
         def counted(state: TableState) -> RowChange:
             change = work(state)
@@ -299,7 +299,7 @@ class Statements:
             lambda state: StagedRows.of(self.stager, state, counted)
         )
         after = staged.commit(commit_id)
-        return (Tally() if staged.is_repeated else tally).result(after, self.catalog)
+        return (Tally(commit_id) if staged.is_repeated else tally).result(after, self.catalog)
 
     def _query(self, state: TableState, columns: Sequence[str], predicate: Predicate | None) -> Query:
         context = self.catalog.context

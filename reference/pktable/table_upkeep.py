@@ -60,7 +60,7 @@ class TableUpkeep:
             )
         moved = self._move_waiting(full=full) if self.catalog.context.postpones_buckets else None
         state = self.stage_compaction(full=full, where=where).commit(CommitId.new()) or moved
-        return Tally(is_write=False).result(state, self.catalog)
+        return Tally().result(state, self.catalog)
 
     def _move_waiting(self, *, full: bool) -> TableState | None:
         expect_flag("full", full)

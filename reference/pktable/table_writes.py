@@ -266,7 +266,7 @@ class TableWrites(ABC):
     def _write(self, rows: Any, change: ChangeKind, commit_id: CommitId | None) -> Result | None:
         commit_id = CommitId.given(commit_id)  # refused before files are written
         staged = self.stage_write(rows, change)
-        return Tally().result(staged.commit(commit_id) if staged else None, self.catalog)
+        return Tally(commit_id).result(staged.commit(commit_id) if staged else None, self.catalog)
 
     @property
     def _statements(self) -> Statements:

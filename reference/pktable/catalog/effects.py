@@ -16,6 +16,7 @@ from pktable_spec.errors import CorruptFileError, SnapshotNotFoundError
 from pktable_spec.vocabulary import COMPACT, OVERWRITE
 
 from pktable.catalog.catalog import Catalog
+from pktable.catalog.changes import CommitId
 from pktable.catalog.state import TableState
 from pktable.format.metadata.snapshot import Snapshot
 from pktable.kinds import kind_of
@@ -67,25 +68,25 @@ class Tally:
     """The counts of a statement, made while it is computed, None where nobody has counted.
 
     ``updates``: the rows that it updates. ``gone``: of an append table, the rows that it deletes or updates.
-    ``is_write``: whether rows are written, and not compacted alone.
+    ``commit_id``: of a write, None for a compaction alone.
     """
 
+    commit_id: CommitId | None = None
     updates: int | None = None
     gone: int | None = None
-    is_write: bool = True
 
     def result(self, after: TableState | None, catalog: Catalog) -> Result | None:
         """Return the result of the statement that left ``after``, None if it changed nothing."""
         return None if after is None else Result(after.id, catalog, self)
 
 
-NOTHING_COUNTED: Final = Tally(is_write=False)
+NOTHING_COUNTED: Final = Tally()
 
 
 def effect_of(catalog: Catalog, after: int, tally: Tally = NOTHING_COUNTED) -> Effect | None:
     """Return the effect of the change that ended with the snapshot ``after``.
 
-    None if its snapshots have expired, or if another commit came between a write and its compaction.
+    None if its snapshots have expired, or if others committed between a write and its compaction.
     ``tally``: as in `Result`. Raises CorruptFileError. Clauses: WH-12.
     """
     found: list[Snapshot] = []
@@ -111,8 +112,9 @@ def _effect(catalog: Catalog, after: int, tally: Tally, found: list[Snapshot]) -
         earlier = read(after - 1)
         same = (earlier.commit_user, earlier.commit_identifier)
         written = earlier if same == (last.commit_user, last.commit_identifier) else last
-    if written.commit_kind == COMPACT and tally.is_write:  # the rows are in a snapshot before those of others
-        return None
+    made = CommitId(written.commit_user, written.commit_identifier)
+    if tally.commit_id is not None and (written.commit_kind == COMPACT or made != tally.commit_id):
+        return None  # the rows are in a snapshot before those of others
     state = catalog.states.at(written)
     end = state if written is last else catalog.states.at(last)
     before = catalog.states.at(read(written.id - 1)) if written.id > 1 else TableState()
