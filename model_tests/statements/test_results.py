@@ -13,7 +13,7 @@ from pktable import Effect, Table
 from pktable.catalog.changes import CommitId
 from pktable.catalog.state import StateLoader, TableState
 from pktable.ingest.changes import ChangeKind
-from pktable.lsm.bucket import BucketState
+from pktable.lsm.bucket import BucketId, BucketState
 from pktable.staged_write import StagedWrite
 from pktable_spec.covers import covers
 from pktable_spec.errors import CorruptFileError
@@ -95,14 +95,14 @@ def test_a_write_apart_from_its_compaction_says_nothing(
         options={"bucket": "2", "deletion-vectors.enabled": "true"},
     )
     table.upsert([{"id": i, "n": i} for i in range(10)])
-    compact, others = StagedWrite._commit_changes, [Table.open(tmp_path)]
+    look, others = StagedWrite.drop_stale, [Table.open(tmp_path)]
 
-    def after_another(staged: StagedWrite, state: TableState, commit_id: CommitId) -> TableState:
+    def after_another(staged: StagedWrite, state: TableState) -> list[BucketId]:
         if others:
             others.pop().upsert([{"id": 100, "n": 1}])
-        return compact(staged, state, commit_id)
+        return look(staged, state)
 
-    monkeypatch.setattr(StagedWrite, "_commit_changes", after_another)
+    monkeypatch.setattr(StagedWrite, "drop_stale", after_another)
     result = table.update({"n": "n + 1"}, where="id < 3")
     assert result is not None
     before, last = (table.catalog.snapshots.read(one) for one in (result - 1, result))
