@@ -11,8 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
-BATCH_ROWS = 1 << 16
-"""Rows that are put aside, and come back, together."""
+BATCH_ROWS = 1 << 13
+"""Rows that are put aside, and come back, together. Few, because a merge of many runs holds so many of each."""
 
 
 @dataclass(frozen=True, slots=True)
