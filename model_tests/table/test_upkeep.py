@@ -215,7 +215,6 @@ def test_a_write_is_compacted_though_others_have_expired_its_snapshot(
     assert table.check().findings == []
 
 
-@covers("CMT-58")
 def test_damage_that_the_compaction_of_a_write_meets_says_that_the_rows_are_committed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
