@@ -38,6 +38,30 @@ def answered(lake: Warehouse, query: str, capsys: pytest.CaptureFixture[str]) ->
 
 @covers("WH-16")
 @pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("SELECT * FROM read_csv('/etc/passwd')", "read_csv"),
+        ("SELECT * FROM t, read_text('/etc/hostname')", "read_text"),
+        ("SELECT dayofweek(DATE '2024-01-02')", "dayofweek"),
+        ("SELECT weekday(DATE '2024-01-02')", "weekday"),
+        ("SELECT extract(DOW FROM DATE '2024-01-02')", "dow"),
+    ],
+)
+def test_what_duckdb_would_answer_otherwise_than_spark_is_refused(
+    lake: Warehouse, query: str, found: str
+) -> None:
+    with pytest.raises(InvalidRequestError, match=f"^sql: {found}"):
+        lake.query(query)
+
+
+@covers("WH-16")
+def test_no_name_of_a_query_hides_a_table(lake: Warehouse) -> None:
+    query = "WITH pk0 AS (SELECT 100 id) SELECT t.id FROM t ORDER BY id LIMIT 1"
+    assert lake.query(query).to_pylist() == [{"id": 1}]
+
+
+@covers("WH-16")
+@pytest.mark.parametrize(
     ("query", "expected"),
     [
         ("SELECT count(*) FROM t", [(3,)]),

@@ -32,6 +32,12 @@ if TYPE_CHECKING:
 
 QUERIES: Final = ("SELECT", "WITH", "FROM", "VALUES", "(")
 CATALOG: Final = "paimon"
+TABLE: Final = "__pktable_"
+"""How the names begin under which DuckDB finds the tables of a query."""
+OF_SPARK: Final = frozenset({"range", "explode", "explode_outer", "posexplode", "stack", "inline"})
+"""Functions in place of a table that Spark has, too."""
+COUNTED_OTHERWISE: Final = frozenset({"dayofweek", "weekday", "dow", "dayofweek_iso", "isodow"})
+"""Days of the week, which DuckDB counts from another one."""
 
 
 def query(warehouse: Warehouse, text: str, *, database: str = DEFAULT) -> pa.Table:
@@ -57,12 +63,12 @@ def query(warehouse: Warehouse, text: str, *, database: str = DEFAULT) -> pa.Tab
     for number, one in enumerate(found):
         sample = "" if one.alias_at is None else words.text[one.end + 1 : one.alias_at]
         alias = "" if one.alias_at is None else f" AS {quoted(one.parts[-1])}"
-        out += [words.text[at : one.start], f"pk{number}", sample, alias]
+        out += [words.text[at : one.start], f"{TABLE}{number}", sample, alias]
         at = one.end + 1 + len(sample)
     tree = _tree("".join(out) + words.text[at:])
     translated, needed = _in_duckdbs_words(tree), _names_in(tree)
     tables = {
-        f"pk{number}": _rows(names, names.find(one.parts) or names.expect(one.parts), one, needed)
+        f"{TABLE}{number}": _rows(names, names.find(one.parts) or names.expect(one.parts), one, needed)
         for number, one in enumerate(found)
     }
     return _computed(translated, tables)
@@ -103,7 +109,21 @@ def _tree(text: str) -> exp.Expression:
         tree = sqlglot.parse_one(text, read="spark")
     if not isinstance(tree, (exp.Query, exp.Values)):
         raise InvalidRequestError("sql: only queries do without Spark; add --spark")
+    _expect_alike(tree)
     return tree
+
+
+def _expect_alike(tree: exp.Expression) -> None:
+    """Raise InvalidRequestError for what DuckDB computes otherwise than Spark, or reads from files. Clauses: WH-16."""
+    for one in tree.find_all(exp.Table):
+        name = "read_csv" if isinstance(one.this, exp.ReadCSV) else ""
+        name = one.this.name.lower() if isinstance(one.this, exp.Anonymous) else name
+        if name and name not in OF_SPARK:
+            raise InvalidRequestError(f"sql: {name}(…): no function of Spark in place of a table")
+    for found in tree.find_all(exp.DayOfWeek, exp.Anonymous, exp.Extract):
+        name = "dayofweek" if isinstance(found, exp.DayOfWeek) else found.name.lower()
+        if name in COUNTED_OTHERWISE:
+            raise InvalidRequestError(f"sql: {name}: DuckDB counts the days of a week otherwise; add --spark")
 
 
 def _in_duckdbs_words(tree: exp.Expression) -> str:
@@ -133,6 +153,7 @@ def _computed(text: str, tables: Mapping[str, pa.Table]) -> pa.Table:
     with duckdb.connect() as connection:
         # Otherwise a name that is unknown could be that of a variable here.
         connection.execute("SET python_enable_replacements = false")
+        connection.execute("SET enable_external_access = false")
         connection.execute("SET TimeZone = 'UTC'")
         for name, rows in tables.items():
             connection.register(name, rows)
