@@ -240,12 +240,12 @@ def test_damaged_metadata_of_an_orc_file_ends_in_an_error_of_the_file(codec: str
     table = pa.table({"k": range(100), "s": [str(i % 7) for i in range(100)]})
     po.write_table(table, sink, compression=codec, dictionary_key_size_threshold=1.0)
     data = sink.getvalue().to_pybytes()
-    columns = {"k": DataType("BIGINT"), "s": DataType("STRING")}
     for at in range(3, len(data)):
         for byte in (0, 255, data[at] ^ 1):
+            source = pa.BufferReader(data[:at] + bytes([byte]) + data[at + 1 :])
             with contextlib.suppress(*LIBRARY_ERRORS, InvalidRequestError):
-                stored = OrcRows(pa.BufferReader(data[:at] + bytes([byte]) + data[at + 1 :]), "x")
-                assert all(part.num_rows for _, part in stored.tables(columns, ranges=None, batch_rows=10))
+                # Arrow decodes none of the rows: damage in them can end its process.
+                assert orc_sizes.rows_at_once(source, po.ORCFile(source), ["k", "s"], 10) > 0
 
 
 @covers("SAFE-8")

@@ -58,10 +58,10 @@ def _inputs_without_vectors(merged: Any) -> Any:
 def _range_end_inclusive(mark: Any) -> Any:
     """Add consecutive positions as a range whose end was meant to be exclusive."""
 
-    def marks(self: VectorMaintainer, file: str, positions: Any) -> int:
+    def marks(self: VectorMaintainer, file: str, positions: Any) -> Any:
         follows = np.isin(positions, positions + 1)
         last_of_range = positions[follows & ~np.isin(positions + 1, positions)]
-        return int(mark(self, file, np.union1d(positions, last_of_range + 1)))
+        return mark(self, file, np.union1d(positions, last_of_range + 1))
 
     return marks
 
