@@ -49,8 +49,9 @@ def _with_the_id_of_another(surgeon: Surgeon, file: str, snapshot: int) -> None:
 
 
 def _without_snapshots(surgeon: Surgeon, file: str, snapshot: int) -> None:
-    """Remove all snapshots. Only a hint shows it, which a full disk may have kept from being written."""
-    if not any((surgeon.root / "snapshot" / hint).exists() for hint in ("LATEST", "EARLIEST")):
+    """Remove all snapshots. A hint or a fence shows it; a full disk may have kept the first hint from being written."""
+    hint = surgeon.root / "snapshot/LATEST"
+    if not (hint.exists() and hint.read_bytes()) and not list(surgeon.root.glob("fence/*")):
         raise FileNotFoundError
     for path in surgeon.root.glob("snapshot/snapshot-*"):
         path.unlink()
