@@ -590,7 +590,7 @@ def test_what_is_left_to_spark_is_computed_again_if_others_were_faster(
         return found
 
     monkeypatch.setattr(SparkRunner, "changes", overtaken)
-    lake.sql("UPDATE raced SET n = CASE WHEN id = 1 THEN n + 1 END WHERE id IN (1)")
+    lake.sql("UPDATE raced SET n = try_add(n, 1) WHERE id IN (1)")
     assert rows(lake, "SELECT n FROM raced WHERE id = 1") == [(1001,)]
     assert raced
 
