@@ -75,8 +75,8 @@ def test_the_same_snapshots_stay_as_in_paimon(
     assert asked is not None
     assert asked.since is not None
     stays = set(range(1, len(ages) + 1))
-    for one, ages_count in asked.candidates(range(1, len(ages) + 1)):
-        if ages_count and now - ages[one - 1] >= asked.since:
+    for one, since in asked.candidates(range(1, len(ages) + 1)):
+        if since is not None and now - ages[one - 1] >= since:
             break
         stays.discard(one)
     assert sorted(stays) == kept_by_paimon(ages, least, least + more, retained, limit)

@@ -241,7 +241,6 @@ class TableWrites(ABC):
         only = context.options.leaves_compaction if write_only is None else write_only
         if not isinstance(change, ChangeKind):
             raise InvalidRequestError(f"change: expected a ChangeKind, found {change!r}")
-        context = self.catalog.context
         rows = accept_parts(rows, context.schema, change, context.options.write_buffer_bytes)
         # The compaction of a write reads the latest snapshot, which may expire; then the write is staged again.
         return self.catalog.committer.retry_on_latest_state(

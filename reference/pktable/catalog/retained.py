@@ -40,8 +40,8 @@ class Retained:
             at_once=options.snapshots_expired_at_once,
         )
 
-    def candidates(self, ids: Sequence[int]) -> Iterator[tuple[int, bool]]:
-        """Yield the ids that may go, of all ``ids`` in order, and whether age may keep each. Clauses: CMT-63."""
+    def candidates(self, ids: Sequence[int]) -> Iterator[tuple[int, int | None]]:
+        """Yield the ids that may go, in order, and from which time on age keeps each. Clauses: CMT-63."""
         too_many = 0 if self.most is None else len(ids) - self.most
         for at, one in enumerate(ids[: -self.least][: self.at_once]):
-            yield one, self.since is not None and at >= too_many
+            yield one, self.since if at >= too_many else None

@@ -165,10 +165,10 @@ class Expiry:
         old: list[Snapshot] = []
         candidates = list(retained.candidates(self._snapshots.ids()))
         files = ahead(self._context.store, self._snapshots.file, [one for one, _ in candidates])
-        for (found, ages), snapshot in zip(candidates, files, strict=True):
+        for (found, since), snapshot in zip(candidates, files, strict=True):
             if snapshot is None or found <= fence.expired:
                 raise FenceTakenError  # another expiry was faster
-            young = ages and retained.since is not None and snapshot.time_millis >= retained.since
+            young = since is not None and snapshot.time_millis >= since
             if young or (unread is not None and found >= unread):
                 break
             old.append(snapshot)
