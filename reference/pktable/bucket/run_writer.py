@@ -81,11 +81,9 @@ class RunWriter:
         self._gathered_bytes = 0
         self._open: _OpenFile | None = None
         self._done: list[DataFileMeta] = []
-        self.rows = 0
 
     def write(self, table: pa.Table) -> None:
-        """Append rows, all of them after the ones before in key order; ``rows`` counts them."""
-        self.rows += table.num_rows
+        """Append rows, all of them after the ones before in key order."""
         if not table.num_rows:
             return
         self._gathered.append(table)

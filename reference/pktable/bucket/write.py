@@ -107,25 +107,6 @@ def merged_by_bucket(appends: Iterable[BucketAppend]) -> list[BucketAppend]:
     return result
 
 
-def write_rows(
-    context: TableContext,
-    place: BucketPath,
-    rows: pa.Table,
-    kinds: npt.NDArray[np.int8],
-    first_sequence: int,
-    new: NewFiles,
-    *,
-    now_millis: int,
-) -> BucketAppend:
-    """Write ``rows`` (n rows of the table's columns, ``kinds`` their row kinds) as one level-0 run, or more (`apart`).
-
-    Row i has sequence number ``first_sequence + i``. Raises as `runs_of_rows`. Clauses: TBL-6, LSM-1, LSM-5, MRG-8.
-    """
-    tables, changelog = runs_of_rows(context, place, rows, kinds, first_sequence, new, now_millis=now_millis)
-    written = _written(context, place, tables, first_sequence, new, now_millis)
-    return replace(written, changelog=changelog, updates=updates_of(kinds))
-
-
 def updates_of(kinds: npt.NDArray[np.int8]) -> int:
     """Return how many of some row kinds are +U."""
     return int(np.count_nonzero(kinds == int(RowKind.UPDATE_AFTER)))
@@ -143,7 +124,9 @@ def runs_of_rows(
 ) -> tuple[list[pa.Table], tuple[DataFileMeta, ...]]:
     """Return the records of ``rows`` as sorted runs, oldest first, and the changelog files written of them.
 
-    Arguments as of `write_rows`. Raises CorruptFileError if a live file has claimed the greatest sequence number,
+    ``rows``: n rows of the table's columns, ``kinds`` their row kinds. Row i has sequence number
+    ``first_sequence + i``. They are one run, or more (`apart`).
+    Raises CorruptFileError if a live file has claimed the greatest sequence number,
     InvalidRequestError for a retraction that the merge engine cannot merge. Clauses: TBL-6, LSM-5, MRG-8.
     """
     if first_sequence + rows.num_rows > GREATEST_SEQUENCE:
@@ -174,7 +157,7 @@ def runs_of_rows(
     return tables, changelog
 
 
-def write_merged(
+def write_runs(
     context: TableContext,
     place: BucketPath,
     runs: Sequence[Iterable[pa.Table]],
@@ -183,28 +166,44 @@ def write_merged(
     *,
     now_millis: int,
 ) -> BucketAppend:
-    """Write sorted runs, oldest first, as one level-0 run, in memory that does not depend on their size.
+    """Write sorted runs, oldest first, that `runs_of_rows` has made of rows that follow each other, at level 0.
 
-    ``runs``: each in tables of a few megabytes, as `runs_of_rows` makes them of rows that follow each other, with an
-    engine that folds retractions. Clauses: LSM-5, MRG-5.
+    They become one run if the merge engine folds retractions, in memory that does not depend on their size.
+    ``runs``: each in tables, in a list if they are in memory. Clauses: LSM-1, LSM-5, MRG-5, MRG-8.
     """
+    folds = len(runs) > 1 and context.merge_engine.folds_retractions
+    files: list[DataFileMeta] = []
+    for tables in [_merged(context, place, runs)] if folds else runs:
+        writer = RunWriter(context, place, new, level=0, source=FROM_WRITE, now_millis=now_millis)
+        try:
+            for table in tables:
+                writer.write(table)
+            files += writer.close()
+        except BaseException:
+            writer.abort()
+            raise
+    held = runs[0] if len(runs) == len(files) == 1 and isinstance(runs[0], list) else []
+    rows = next((table for table in held if table.nbytes <= CACHED_ROWS_BYTES), None)
+    return BucketAppend(place, tuple(files), first_sequence, rows=rows)
+
+
+def _merged(
+    context: TableContext, place: BucketPath, runs: Sequence[Iterable[pa.Table]]
+) -> Iterator[pa.Table]:
+    """Yield the records of sorted runs, oldest first, as one run, some at a time."""
     engine, share = context.merge_engine, max(FEWEST_ROWS, MERGED_ROWS // len(runs))
 
     def windows() -> Iterator[Window]:
         tables = [((place.directory, table) for table in run) for run in runs]
         return windows_of(context, [RunBuffer(one, share, level=0) for one in tables])
 
-    writer = RunWriter(context, place, new, level=0, source=FROM_WRITE, now_millis=now_millis)
-    try:
-        for window in windows():
-            writer.write(engine.fold(window.without(engine.ignored(window.records))).rows())
-        if not writer.rows:  # all are ignored, see `runs_of_rows`
-            for window in windows():
-                writer.write(taken(window.records, window.newest))
-        return BucketAppend(place, tuple(writer.close()), first_sequence)
-    except BaseException:
-        writer.abort()
-        raise
+    counts = False
+    for window in windows():
+        rows = engine.fold(window.without(engine.ignored(window.records))).rows()
+        counts = counts or rows.num_rows > 0
+        yield rows
+    if not counts:  # all are ignored, see `runs_of_rows`
+        yield from (taken(window.records, window.newest) for window in windows())
 
 
 def apart(window: Window) -> list[Window]:
@@ -228,28 +227,6 @@ def apart(window: Window) -> list[Window]:
     renumbered = window.records.set_column(at, SEQUENCE_NUMBER, pa.array(numbers))
     whole = replace(window, records=renumbered)
     return [whole.without(ranks != rank) for rank in range(int(ranks.max()) + 1)]
-
-
-def _written(
-    context: TableContext,
-    place: BucketPath,
-    tables: Sequence[pa.Table],
-    first_sequence: int,
-    new: NewFiles,
-    now_millis: int,
-) -> BucketAppend:
-    """Write each of ``tables`` as one level-0 run, oldest first."""
-    files: list[DataFileMeta] = []
-    for table in tables:
-        writer = RunWriter(context, place, new, level=0, source=FROM_WRITE, now_millis=now_millis)
-        try:
-            writer.write(table)
-            files += writer.close()
-        except BaseException:
-            writer.abort()
-            raise
-    cached_rows = len(files) == 1 and tables[0].nbytes <= CACHED_ROWS_BYTES
-    return BucketAppend(place, tuple(files), first_sequence, rows=tables[0] if cached_rows else None)
 
 
 def renumber(

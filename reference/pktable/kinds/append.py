@@ -78,28 +78,6 @@ class AppendTables:
         groups = pick_files(state, counts, context.options, target, full=full)
         return [Pick(0, files) for files in groups]
 
-    def joins(self, context: TableContext) -> bool:
-        """Return True: files follow each other."""
-        return True
-
-    def write(
-        self,
-        context: TableContext,
-        place: BucketPath,
-        rows: pa.Table,
-        kinds: npt.NDArray[np.int8],
-        first_sequence: int,
-        new: NewFiles,
-        *,
-        now_millis: int,
-    ) -> BucketAppend:
-        """Write ``rows`` as new files. Raises InvalidRequestError for a retraction.
-
-        ``rows`` with `ROW_ID` are updated ones that keep their ids. Clauses: APP-5, APP-6, APP-32.
-        """
-        runs, _ = self.runs_of_rows(context, place, rows, kinds, first_sequence, new, now_millis=now_millis)
-        return self.join(context, place, [runs], first_sequence, new, now_millis=now_millis)
-
     def runs_of_rows(
         self,
         context: TableContext,
@@ -111,7 +89,10 @@ class AppendTables:
         *,
         now_millis: int,
     ) -> tuple[list[pa.Table], tuple[DataFileMeta, ...]]:
-        """Return ``rows`` in their order. Raises as `write`."""
+        """Return ``rows`` in their order. Raises InvalidRequestError for a retraction.
+
+        ``rows`` with `ROW_ID` are updated ones that keep their ids. Clauses: APP-5, APP-32.
+        """
         if (kinds & 1).any():  # -U and -D are the odd row kinds
             raise InvalidRequestError("rows of an append table can only be added; use delete(where=…)")
         if ROW_ID not in rows.column_names:
@@ -122,7 +103,7 @@ class AppendTables:
         # Null is the number of the file, which it gets when the snapshot is known.
         return [rows.append_column(SEQUENCE_NUMBER, pa.nulls(rows.num_rows, pa.int64()))], ()
 
-    def join(
+    def write_runs(
         self,
         context: TableContext,
         place: BucketPath,

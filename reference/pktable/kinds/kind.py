@@ -60,27 +60,6 @@ class TableKind(Protocol):
         """The names that no column may have, since data files have columns of these names."""
         ...
 
-    def write(
-        self,
-        context: TableContext,
-        place: BucketPath,
-        rows: pa.Table,
-        kinds: npt.NDArray[np.int8],
-        first_sequence: int,
-        new: NewFiles,
-        *,
-        now_millis: int,
-    ) -> BucketAppend:
-        """Write ``rows`` (n rows of the table's columns, ``kinds`` their n row kinds) as new level-0 files.
-
-        Row i has sequence number ``first_sequence + i``. Nothing becomes visible.
-        """
-        ...
-
-    def joins(self, context: TableContext) -> bool:
-        """Return whether `join` makes one run of several that `runs_of_rows` has made."""
-        ...
-
     def runs_of_rows(
         self,
         context: TableContext,
@@ -92,10 +71,14 @@ class TableKind(Protocol):
         *,
         now_millis: int,
     ) -> tuple[list[pa.Table], tuple[DataFileMeta, ...]]:
-        """Return what `write` writes of ``rows`` as runs, oldest first, and the changelog files written of them."""
+        """Return ``rows`` as runs, oldest first, and the changelog files written of them.
+
+        ``rows``: n rows of the table's columns, ``kinds`` their n row kinds. Row i has sequence number
+        ``first_sequence + i``. Nothing becomes visible.
+        """
         ...
 
-    def join(
+    def write_runs(
         self,
         context: TableContext,
         place: BucketPath,
@@ -105,9 +88,10 @@ class TableKind(Protocol):
         *,
         now_millis: int,
     ) -> BucketAppend:
-        """Write runs, oldest first, that `runs_of_rows` has made of rows that follow each other, as one of level 0.
+        """Write runs, oldest first, that `runs_of_rows` has made of rows that follow each other, as level-0 files.
 
-        ``first_sequence``: of the first row. Memory does not depend on the size of the runs.
+        ``runs``: each in tables, in a list if they are in memory. ``first_sequence``: of the first row. Memory does not
+        depend on the size of the runs. Nothing becomes visible.
         """
         ...
 

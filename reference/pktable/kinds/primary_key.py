@@ -12,7 +12,7 @@ from pktable_spec.errors import InvalidRequestError, UnsupportedOptionError
 from pktable_spec.options import DYNAMIC_BUCKETS, TableOptions, parse_options
 from pktable_spec.vocabulary import SEQUENCE_NUMBER, VALUE_KIND
 
-from pktable.bucket.write import renumber, runs_of_rows, write_merged, write_rows
+from pktable.bucket.write import renumber, runs_of_rows, write_runs
 from pktable.context import TableContext
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.metadata.schema import TableSchema
@@ -77,13 +77,8 @@ class PrimaryKeyTables:
             return pick_full(runs, context.options, ())
         return chosen
 
-    def joins(self, context: TableContext) -> bool:
-        """Return whether the merge engine folds retractions, so that a key has one record. Clauses: MRG-8."""
-        return context.merge_engine.folds_retractions
-
-    write = staticmethod(write_rows)
     runs_of_rows = staticmethod(runs_of_rows)
-    join = staticmethod(write_merged)
+    write_runs = staticmethod(write_runs)
     renumber = staticmethod(renumber)
 
 

@@ -5,19 +5,17 @@
 3. At the end the runs of a bucket are merged into one run of level 0. A bucket whose rows are all held is written from
    memory.
 
-A merge engine that cannot fold retractions writes runs of level 0 in step 2, because a key may need several records.
+A merge engine that cannot fold retractions leaves the runs apart in step 3, because a key may need several records.
 
 Clauses: APP-5, BKT-3, BKT-22, LSM-5, SAFE-9, TBL-5, TBL-6.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from pktable.bucket.assign import BucketAssigner
@@ -45,7 +43,6 @@ class _Bucket:
     following: int
     held: list[pa.Table] = field(default_factory=list)
     runs: list[Aside] = field(default_factory=list)
-    files: tuple[DataFileMeta, ...] = ()
     changelog: tuple[DataFileMeta, ...] = ()
     updates: int = 0
 
@@ -80,9 +77,7 @@ class Collector:
                     self._make_room()
                 if table.num_rows:
                     self._add(table)
-            for bucket_id in list(self._buckets):
-                yield self._whole(self._buckets[bucket_id])
-                self._buckets[bucket_id].held.clear()
+            yield from map(self._whole, self._buckets.values())
             for index in self._assigner.hash_files(self._new):
                 one = self._buckets[index.partition, index.bucket]
                 yield BucketAppend(one.place, (), one.following, hashes=index)
@@ -101,57 +96,41 @@ class Collector:
 
     def _make_room(self) -> None:
         for one in self._buckets.values():
-            if one.held:
-                self._put_aside(one)
+            self._put_aside(one)
         self._held_bytes = 0
 
     def _put_aside(self, one: _Bucket) -> None:
-        if not self._kind.joins(self._context):
-            self._take(one, self._append(one))
-            return
-        rows, kinds = self._rows(one)
+        one.runs += [self._scratch.put([run]) for run in self._sorted(one)]
+
+    def _sorted(self, one: _Bucket) -> list[pa.Table]:
+        """Return the rows that are held as runs, and hold them no more."""
+        if not one.held:
+            return []
+        table = concatenated(one.held)
+        one.held.clear()
+        kinds = table.column(KIND_COLUMN).to_numpy()
         runs, changelog = self._kind.runs_of_rows(
-            self._context, one.place, rows, kinds, one.following, self._new, now_millis=self._now
+            self._context,
+            one.place,
+            table.drop_columns([KIND_COLUMN]),
+            kinds,
+            one.following,
+            self._new,
+            now_millis=self._now,
         )
-        one.runs.append(self._scratch.put(runs))
         one.changelog += changelog
         one.updates += updates_of(kinds)
-        one.following += rows.num_rows
-        one.held.clear()
+        one.following += table.num_rows
+        return runs
 
     def _whole(self, one: _Bucket) -> BucketAppend:
-        if not one.runs and not one.files:
-            return self._append(one)
-        if one.held:
+        if one.runs:  # a merge holds little of each run only if it is read in small tables
             self._put_aside(one)
-        if one.runs:
-            self._take(
-                one,
-                self._kind.join(
-                    self._context, one.place, one.runs, one.first, self._new, now_millis=self._now
-                ),
-            )
-        return BucketAppend(one.place, one.files, one.first, one.changelog, updates=one.updates)
-
-    def _append(self, one: _Bucket) -> BucketAppend:
-        """Write the rows that are held."""
-        rows, kinds = self._rows(one)
-        append = self._kind.write(
-            self._context, one.place, rows, kinds, one.following, self._new, now_millis=self._now
+        runs: Sequence[Iterable[pa.Table]] = one.runs or [[run] for run in self._sorted(one)]
+        append = self._kind.write_runs(
+            self._context, one.place, runs, one.first, self._new, now_millis=self._now
         )
-        one.following += rows.num_rows
-        return append
-
-    def _rows(self, one: _Bucket) -> tuple[pa.Table, npt.NDArray[np.int8]]:
-        table = concatenated(one.held)
-        return table.drop_columns([KIND_COLUMN]), table.column(KIND_COLUMN).to_numpy()
-
-    @staticmethod
-    def _take(one: _Bucket, append: BucketAppend) -> None:
-        one.files += append.files
-        one.changelog += append.changelog
-        one.updates += append.updates
-        one.held.clear()
+        return replace(append, changelog=one.changelog, updates=one.updates)
 
 
 def with_kinds(rows: pa.Table, schema: TableSchema, change: ChangeKind) -> pa.Table:
