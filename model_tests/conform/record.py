@@ -21,13 +21,13 @@ from pktable_conform.run import READER, WRITER
 
 RESULTS: Final = Path(__file__).with_name("results.json")
 PLACES: Final = re.compile(r"/\S*?/pktable-conform-\w+/")
-"""Folders of one run, of which messages tell."""
+"""Folders of one run, which messages name."""
 LONGEST: Final = 400
 
 
 @dataclass(frozen=True)
 class Run:
-    """The outcomes of an implementation. ``outcomes``: by mode and case, those of PASS with nothing else."""
+    """The outcomes of an implementation. ``outcomes``: by mode and case. A PASS has nothing else."""
 
     name: str
     version: str

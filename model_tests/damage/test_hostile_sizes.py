@@ -217,7 +217,7 @@ def test_a_column_of_orc_whose_name_is_the_path_of_another_is_refused() -> None:
             assert part.column(name).to_pylist() == [1, 2]
 
 
-RUNS = {  # those of the specification of ORC
+RUNS = {  # the examples in the specification of ORC
     "0a2710": [10_000] * 5,
     "5e035ca1ab1edeadbeef": [23_713, 43_806, 57_005, 48_879],
     "8e092b2107d01e00147028323c46505afce8": [2030, 2000, 2020, 1_000_000, *range(2040, 2100, 10)],

@@ -14,7 +14,7 @@ OPTIONS: Final = {"bucket": "1", "num-levels": "3", "num-sorted-run.compaction-t
 VECTORS: Final = {**OPTIONS, "deletion-vectors.enabled": "true"}
 MERGED: Final = {**OPTIONS, "deletion-vectors.enabled": "false"}
 SMALL: Final = {"target-file-size": "4000"}
-"""Files of four records, each of which has 1000 bytes to the oracle."""
+"""Files of four records. The oracle counts 1000 bytes for each record."""
 SUMS: Final = {"merge-engine": "aggregation", "fields.v.aggregate-function": "sum"}
 NUMBERS: Final = Shape("t", (("k", "INT"), ("v", "INT")), ("k",))
 TIMED: Final = Shape("t", (("k", "INT"), ("v", "STRING"), ("s", "INT")), ("k",))

@@ -48,7 +48,7 @@ def written(table: Table, *changes: tuple[str, int, Any]) -> Table:
 
 
 def value(table: Table) -> Any:
-    """Return the value of the only row of a table, or that there is none."""
+    """Return the value of the only row of a table, or a text for a table without rows."""
     rows = table.to_arrow(fresh=True).to_pylist()
     return rows[0]["v"] if rows else "no row"
 

@@ -52,7 +52,7 @@ Shown: TypeAlias = tuple[tuple[str, ...], list[tuple[Any, ...]]]
 
 @dataclass
 class Line:
-    """The table or its branch: its rows now, those that wait for a bucket as changes, and those of each snapshot.
+    """The table or its branch: its rows now, the changes that wait for a bucket, and the rows of each snapshot.
 
     ``names``: of its columns, in order, with their ids; ``wide``: of those that were widened.
     """
@@ -152,7 +152,7 @@ class Reshaping:
         )
 
     def _apply(self, line: Line, changes: Sequence[tuple[RowKind, Values]]) -> None:
-        """Fold changes into the rows, each of which is a place in a list for the oracle."""
+        """Fold changes into the rows. The oracle gets the place of a row in a list as its value."""
         of_change = [values for _, values in changes]
         before = [Change(RowKind.INSERT, (row[0], row[1], at)) for at, row in enumerate(line.rows)]
         new = [Change(kind, (row[0], row[1], len(before) + at)) for at, (kind, row) in enumerate(changes)]
@@ -204,7 +204,7 @@ class Reshaping:
 
     def _overwrite(self, on: str | None) -> None:
         line = self._lines[on]
-        if self._kind == "postponed":  # its rows wait, and those of the partition are gone
+        if self._kind == "postponed":  # its rows wait, and the rows of the partition are gone
             return
         partition = self._drawn.choice("ab")
         found = [{**row, 0: partition} for _, row in self._changes(line, only=RowKind.INSERT)]

@@ -1,9 +1,9 @@
 """``python -m model_tests.interop [small|quick|deep]``: compare pktable with every Paimon there is to be had.
 
-Sets the peers up (the first time; some minutes), plays histories in every direction and compares every
-snapshot as everyone reads it: drawn ones, and for the small profile those of `small`. Writes on tables that Paimon's
-Spark wrote (`written_on`), if they are there. Then makes sure of the comparison
-itself, but for the small profile: of the limits of the peers, of the shipped vectors, and that known faults are found.
+Sets the peers up (the first time; some minutes), plays histories in every direction and compares every snapshot as
+everyone reads it. Histories are drawn, and the small profile has the histories of `small`. It writes on tables that
+Paimon's Spark wrote (`written_on`), if they are there. Except in the small profile it checks the comparison, too:
+the limits of the peers, the shipped vectors, and that known faults are found.
 Ends on a summary; exits 1 at a mismatch, a peer that cannot be set up, a known limit or fault that does not show, or
 where no vector was met, or none of some kind.
 """

@@ -95,7 +95,7 @@ def peer_writes(name: str, *rows: Sequence[str | None]) -> Step:
 
 
 def next_to(**columns: Callable[[dict[str, Any]], Any]) -> Step:
-    """Return a step that adds rows: those of the table, with ids that are 1000 more."""
+    """Return a step that adds the rows of the table again, with ids that are 1000 more."""
     return upsert(id=lambda row: row["id"] + 1000, **columns)
 
 

@@ -41,7 +41,7 @@ def _without(*clauses: str) -> Any:
 
 
 def _on_the_first_indexes(delta: Any) -> Any:
-    """Make the vectors after a change from those of the state on which it was first to be committed."""
+    """Make the vectors after a change from the vectors of the state that it was planned on first."""
     first: dict[int, Any] = {}
 
     def made(self: FileChanges, state: TableState, refused: Any) -> Delta | None:

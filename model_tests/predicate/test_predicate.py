@@ -122,7 +122,7 @@ NUMBERS = {
     "DOUBLE": "f8",
     "BOOLEAN": "?",
 }
-"""Types whose bounds are arrays of numbers, and of which numbers."""
+"""Types whose bounds are arrays of numbers, and the type of these numbers."""
 
 
 def bounds(values: list[tuple[Any, Any, int, int]], kind: Any = object) -> Bounds:
