@@ -16,6 +16,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from pktable.datafile import decoded_size
+from pktable.datafile.thrift_compact import CompactReader
 
 FEW_ROWS: Final = 16
 """Of a file that is not looked into: of the codec LZO, or with lengths as ORC stored them before 0.12."""
@@ -213,15 +214,9 @@ def _number(message: Mapping[int, list[Any]], field: int) -> int:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[at]
-        value |= (byte & 127) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 128:
-            return value, at
-        if shift > 63:
-            raise ValueError("a number in the metadata of an ORC file has more than 64 bits")
+    """Return a number, which Protocol Buffers store as Thrift does, and where it ends."""
+    reader = CompactReader(data, at)
+    return reader.varint(), reader.at
 
 
 def _as_it_is(chunk: bytes) -> bytes:
