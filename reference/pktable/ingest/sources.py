@@ -320,10 +320,9 @@ def _is_column(values: Any) -> bool:
 
 def _from_arrow(rows: Any) -> pa.Table:
     """Return ``rows`` read to the end. Raises InvalidRequestError if they do not speak Arrow, or not as a table."""
-    package = type(rows).__module__.partition(".")[0]
-    if package == "pyarrow" and hasattr(rows, "to_table"):  # a dataset or a scanner
-        return rows.to_table()
-    if package == "polars":
+    if _is_lazy(rows):
+        return pa.concat_tables(_tables_of(rows))
+    if type(rows).__module__.partition(".")[0] == "polars":
         rows = rows.collect() if hasattr(rows, "collect") else rows
         for name, kind in getattr(rows, "schema", {}).items():
             if str(kind) == "Object":  # polars exports its addresses in memory
