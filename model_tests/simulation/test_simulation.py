@@ -56,9 +56,9 @@ def readers_do_not_look(original: Callable[..., bool]) -> Callable[..., bool]:
 
 
 FAULTS: list[tuple[type[Any], str, Callable[..., Any], int]] = [
-    (Publisher, "outcome", no_look, 41),
-    (Publisher, "after_error", error_is_failure, 30),
-    (FenceLog, "hides", readers_do_not_look, 54),
+    (Publisher, "outcome", no_look, 75),
+    (Publisher, "after_error", error_is_failure, 26),
+    (FenceLog, "hides", readers_do_not_look, 93),
 ]
 """Some that nobody has to tell the simulation how to find, and a seed that does; others are in `mutants.protocol`."""
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from pktable_spec.errors import InvalidRequestError
+from pktable_spec.errors import InvalidRequestError, NotATableError
 
 from pktable.format.paths import BRANCH, MAIN_BRANCH, SCHEMA, SNAPSHOT, TAG, TablePaths, numbered
 from pktable.store.file_io import FileIO
@@ -44,8 +44,9 @@ def new_branch(name: str) -> str:
 
 
 def is_there(store: FileIO, paths: TablePaths) -> bool:
-    """Return whether a branch is there: it has a schema, and is not half there. Clauses: BRN-2."""
-    return bool(numbers_in(store, paths.schemas, SCHEMA)) and not is_half(store, paths)
+    """Return whether a table or branch is there: it has a schema, and is not half there. Clauses: BRN-2."""
+    schemas = numbers_in(store, paths.schemas, SCHEMA)
+    return 0 in schemas or (bool(schemas) and not is_half(store, paths))
 
 
 def is_half(store: FileIO, paths: TablePaths) -> bool:
@@ -97,6 +98,13 @@ def listed_branches(store: FileIO, paths: TablePaths) -> list[str]:
 def branches_there(store: FileIO, paths: TablePaths) -> list[str]:
     """Return the names of the branches that are there, but for the main one, sorted. Clauses: BRN-2."""
     return [one for one in listed_branches(store, paths) if is_there(store, paths.of_branch(one))]
+
+
+def gone(store: FileIO, paths: TablePaths) -> InvalidRequestError:
+    """Return the error that a table or branch which was opened is no longer there. Clauses: BRN-9, TBL-60."""
+    if paths.branch is not None:
+        return no_such_branch(store, paths)
+    return NotATableError(paths.root, "none; the table was dropped or renamed after it was opened")
 
 
 def no_such_branch(store: FileIO, paths: TablePaths) -> InvalidRequestError:

@@ -8,25 +8,28 @@ Clauses: RD-10, RD-14, TBL-38.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import TypeVar
+from functools import partial
+from typing import Any, TypeVar
 
 from pktable_spec.errors import CommitConflictError, CorruptFileError, InvalidRequestError
 from pktable_spec.options import parse_options
 
 from pktable.catalog.alteration import Alteration, next_schema
 from pktable.catalog.as_of import AsOf
+from pktable.catalog.branch_names import gone
 from pktable.catalog.change_plan import change_range, expect_kept, plan_changes, snapshots_between
 from pktable.catalog.commit import Committer
 from pktable.catalog.manifests import Manifests
 from pktable.catalog.retention import Expiry
 from pktable.catalog.rollback import Rollback
-from pktable.catalog.schemas import put_schema
+from pktable.catalog.schemas import put_schema, schema_at
 from pktable.catalog.snapshots import SnapshotLog
 from pktable.catalog.state import StateLoader, TableState
 from pktable.context import TableContext
 from pktable.format.metadata.schema import TableSchema
 from pktable.lsm.bucket import ChangeRead
 from pktable.store.file_io import FileIO
+from pktable.store.together import together
 
 Result = TypeVar("Result")
 
@@ -72,16 +75,23 @@ class Catalog:
     def expect_writable(self) -> None:
         """Raise InvalidRequestError if an option forbids writing, or the schema has changed since opening.
 
-        Clauses: META-48, TBL-9, TBL-19, TBL-20.
+        Raises NotATableError, or InvalidRequestError for a branch, if it was dropped since.
+        Clauses: META-48, TBL-9, TBL-19, TBL-20, TBL-60.
         """
         from pktable.kinds import kind_of  # late: it brings what writes data files
 
         context = self.context
         kind_of(context.schema, context.root).require_writable(context.schema, context.options)
+        store, path = context.store, context.paths.schema(context.schema.id)
         newer = context.paths.schema(context.schema.id + 1)
-        if context.store.exists(newer):
+        looks: list[Callable[[], Any]] = [partial(store.exists, newer), partial(schema_at, store, path)]
+        has_newer, present = together(store, looks)
+        if present is None:
+            raise gone(store, context.paths)
+        if has_newer or present != context.schema:
             raise InvalidRequestError(
-                f"{context.root}: the schema has changed since the table was opened ({newer}); open it again"
+                f"{context.root}: the schema has changed since the table was opened ({newer if has_newer else path}); "
+                "open it again"
             )
 
     def alter(self, change: Alteration) -> TableSchema:

@@ -15,7 +15,6 @@ Clauses: CMT-1 to CMT-12, CMT-14, CMT-18 to CMT-23, CMT-25, CMT-63, DV-14, META-
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import uuid
 from collections.abc import Callable
@@ -26,7 +25,7 @@ from typing import Final, TypeVar
 from pktable_spec.errors import CommitConflictError, CommitUnknownError, CorruptFileError
 from pktable_spec.vocabulary import COMPACT
 
-from pktable.catalog.branch_names import no_such_branch
+from pktable.catalog.branch_names import gone
 from pktable.catalog.changes import CatalogChange, CommitId, Conflicts, with_row_ids
 from pktable.catalog.commit_ids import CommitIds
 from pktable.catalog.delta_commits import delta_commits_after
@@ -213,7 +212,6 @@ class Committer:
         if outcome is Verdict.UNKNOWN:
             raise CommitUnknownError(self._context.paths.snapshot(snapshot.id), snapshot.id) from failure
         if outcome is Verdict.COMMITTED:
-            self.expect_branch(snapshot, writer)
             try:
                 self._states.remember(after)
                 self.snapshots.remember(snapshot, is_followed=is_followed)
@@ -223,6 +221,8 @@ class Committer:
                 raise CommittedError(snapshot.id) from failure
             return after
         remove_quietly(self._context.store, writer.paths)
+        if outcome is Verdict.GONE:
+            raise gone(self._context.store, self._context.paths)
         if outcome is Verdict.BLOCKED:
             raise CommitConflictError(
                 f"{self._context.paths.snapshot(snapshot.id)} {BEGUN}", state.id
@@ -230,18 +230,6 @@ class Committer:
         if failure is not None and (outcome is Verdict.FAILED or not isinstance(failure, Exception)):
             raise failure
         raise _LostRaceError
-
-    def expect_branch(self, snapshot: Snapshot, writer: ManifestWriter) -> None:
-        """Take a snapshot back whose branch was removed before it came. Raises InvalidRequestError then.
-
-        The removal of a branch takes `schema-0` first, and then the snapshots that are there. Clauses: BRN-9.
-        """
-        store, paths = self._context.store, self._context.paths
-        with contextlib.suppress(OSError):  # the commit has happened
-            if paths.branch is not None and not store.exists(paths.schema(0)):
-                remove_quietly(store, [paths.snapshot(snapshot.id)])  # before what it names
-                remove_quietly(store, writer.paths)
-                raise no_such_branch(store, paths)
 
     def is_base_of(self, before: TableState, after: TableState, following: Snapshot) -> bool | None:
         """Return whether ``following`` was made from ``after``, which was made from ``before``; None if it may be.

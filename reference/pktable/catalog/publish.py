@@ -29,6 +29,7 @@ from typing import Any, Final
 
 from pktable_spec.errors import InvalidRequestError, SnapshotNotFoundError
 
+from pktable.catalog.branch_names import is_there
 from pktable.catalog.fences import FenceLog
 from pktable.catalog.snapshots import SnapshotLog
 from pktable.format.metadata.fence import Fence
@@ -51,13 +52,15 @@ class Verdict(Enum):
 
     COMMITTED: the file is, or was, a snapshot. LOST: another commit has the id, or it had ended before the put.
     FAILED: the file is not there and will not be. BLOCKED: a file that was rolled back has the name, and the process
-    that was to remove it has not. UNKNOWN: none of these could be shown.
+    that was to remove it has not. GONE: the table or branch was removed before the file came, which was taken back.
+    UNKNOWN: none of these could be shown.
     """
 
     COMMITTED = "committed"
     LOST = "lost"
     FAILED = "failed"
     BLOCKED = "blocked"
+    GONE = "gone"
     UNKNOWN = "unknown"
 
 
@@ -136,7 +139,7 @@ class Publisher:
     def outcome(self, put: Put, found: Snapshot | None) -> Verdict:
         """Return the outcome after ``found``, the file of the id, was read and before anything else was.
 
-        Raises _AbsentError if it is None and the id has not ended. Clauses: CMT-36, CMT-37, CMT-39.
+        Raises _AbsentError if it is None and the id has not ended. Clauses: BRN-9, CMT-36, CMT-37, CMT-39, TBL-60.
         """
         fence, base = self._look(put.base)
         if self._fences.hides(fence, put.snapshot):
@@ -148,7 +151,12 @@ class Publisher:
             raise _AbsentError(blocked=False)
         if found != put.snapshot:
             return Verdict.LOST
-        return self._without_fences(put, fence, is_base_there=base is not None and base == put.base)
+        is_base_there = base is not None and base == put.base
+        # A branch loses `schema-0` first, and then the snapshots there are; a table loses all, the base included.
+        may_be_gone = self._paths.branch is not None or not is_base_there
+        if may_be_gone and not is_there(self._store, self._paths):
+            return self._take_back(put.snapshot, Verdict.GONE)
+        return self._without_fences(put, fence, is_base_there=is_base_there)
 
     def _look(self, base: Snapshot | None) -> tuple[Fence, Snapshot | None]:
         """Return the newest fence, and what the file of the base has now."""
@@ -200,7 +208,7 @@ class Publisher:
             return Verdict.UNKNOWN
         return Verdict.COMMITTED if made_from_ours else self._take_back(snapshot)
 
-    def _take_back(self, snapshot: Snapshot) -> Verdict:
+    def _take_back(self, snapshot: Snapshot, verdict: Verdict = Verdict.LOST) -> Verdict:
         with contextlib.suppress(OSError):
             self._store.delete(self._paths.snapshot(snapshot.id))
-        return Verdict.LOST
+        return verdict

@@ -299,7 +299,7 @@ class Expiry:
             manifests = Manifests(store, paths, schema, options)
             log = SnapshotLog(store, paths, manifests.show_two_commits)
             return Expiry(context, log, manifests, StateLoader(context, manifests))._needed_here()
-        except (CorruptFileError, FileNotFoundError, SnapshotNotFoundError):
+        except (CorruptFileError, FileNotFoundError, InvalidRequestError):
             if paths.branch is None or not is_gone(store, paths):
                 raise
             return set()

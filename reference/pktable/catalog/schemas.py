@@ -14,10 +14,10 @@ from pktable_spec.errors import InvalidRequestError
 from pktable_spec.options import parse_options
 from pktable_spec.vocabulary import KEY_PREFIX
 
-from pktable.catalog.branch_names import branch_of_name, is_there, no_such_branch
+from pktable.catalog.branch_names import branch_of_name, is_there, no_such_branch, numbers_in
 from pktable.catalog.definitions import column_names, option_texts, parse_definition
 from pktable.format.metadata.schema import TableSchema, decode_schema, encode_schema
-from pktable.format.paths import SCHEMA, TablePaths, numbered, split_branch
+from pktable.format.paths import SCHEMA, SNAPSHOT, TablePaths, numbered, split_branch
 from pktable.format.types import BINARIES, FLOATS, highest_field_id, is_atomic
 from pktable.store.directories import not_a_table
 from pktable.store.file_io import FileIO, open_store
@@ -106,6 +106,14 @@ def load_schemas(store: FileIO, paths: TablePaths) -> dict[int, TableSchema]:
     return found
 
 
+def schema_at(store: FileIO, path: str) -> TableSchema | None:
+    """Return the schema of a file, None if it is not there. Raises CorruptFileError."""
+    try:
+        return decode_schema(store.read(path), at=path)
+    except FileNotFoundError:
+        return None
+
+
 def create_schema(
     store: FileIO,
     paths: TablePaths,
@@ -137,9 +145,14 @@ def create_schema(
         time_millis=now_millis,
     )
     check_definition(schema)
-    taken = any(name.startswith(SCHEMA) for name in store.list_names(paths.schemas))
-    if taken or not store.put_if_absent(paths.schema(0), encode_schema(schema)):
-        raise InvalidRequestError(f"{paths.root}: a table already exists here")
+    if not any(name.startswith(SCHEMA) for name in store.list_names(paths.schemas)):
+        if numbers_in(store, paths.snapshots, SNAPSHOT):
+            raise InvalidRequestError(
+                f"{paths.snapshots}: expected no snapshots without a schema, found some of a former table; remove them"
+            )
+        if store.put_if_absent(paths.schema(0), encode_schema(schema)):
+            return
+    raise InvalidRequestError(f"{paths.root}: a table already exists here")
 
 
 def put_schema(store: FileIO, paths: TablePaths, schema: TableSchema) -> bool:

@@ -27,6 +27,7 @@ from pktable_spec.errors import (
     SnapshotNotFoundError,
 )
 
+from pktable.catalog.branch_names import gone, is_there
 from pktable.catalog.fences import FenceLog
 from pktable.format.metadata.fence import Fence
 from pktable.format.metadata.snapshot import Snapshot, decode_snapshot, encode_snapshot
@@ -80,7 +81,11 @@ class SnapshotLog:
         self._decoded = Cache(256)
 
     def ids(self) -> list[int]:
-        """Return the retained ids, ascending. Raises CorruptFileError if they have a gap. Clauses: CMT-1, CMT-36."""
+        """Return the retained ids, ascending.
+
+        Raises CorruptFileError if they have a gap, and InvalidRequestError if the table or branch is gone.
+        Clauses: CMT-1, CMT-36, TBL-60.
+        """
         try:
             return retry(self._dense_ids, on=_ChangedError, policy=RACES)
         except _ChangedError as changed:
@@ -92,8 +97,12 @@ class SnapshotLog:
         found = self._without_ended(self.listed())
         missing = next((i + 1 for i, j in pairwise(found) if i + 1 != j), None)
         if missing is None:
+            if found:
+                return found
+            if not is_there(self._store, self._paths):
+                raise gone(self._store, self._paths)
             # None at all, where there was one: snapshots came and went during the listing, or all are lost.
-            if found or not (self.hint(LATEST) or self._has_history()):
+            if not (self.hint(LATEST) or self._has_history()):
                 return found
         elif not self._store.exists(self._paths.snapshot(missing)) and self._store.exists(
             self._paths.snapshot(missing - 1)

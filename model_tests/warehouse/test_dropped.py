@@ -1,0 +1,99 @@
+"""A handle of a table that was dropped or replaced since is refused, whatever it does, and leaves no file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pktable import InvalidRequestError, NotATableError, Table, Warehouse
+from pktable.store.file_io import LocalFileIO
+from pktable_spec.covers import covers
+
+ROW = [{"id": 1, "v": 1}]
+COLUMNS = "id BIGINT, v INT"
+
+USES: dict[str, Callable[[Table], Any]] = {
+    "read": Table.to_arrow,
+    "snapshots": Table.snapshots,
+    "upsert": lambda table: table.upsert(ROW),
+    "delete": lambda table: table.delete("id = 1"),
+    "compact": lambda table: table.compact(),
+    "alter": lambda table: table.alter(add="x INT"),
+    "expire": lambda table: table.expire_snapshots(retain_last=1),
+    "branch": lambda table: table.create_branch("b"),
+}
+
+
+class DropsAtPut(LocalFileIO):
+    """Calls ``drop`` just before a snapshot is put."""
+
+    drop: Callable[[], None] | None = None
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        if "/snapshot/" in path and self.drop:
+            drop, self.drop = self.drop, None
+            drop()
+        return super().put_if_absent(path, data)
+
+
+def _files(path: Path) -> list[str]:
+    return [str(one) for one in path.rglob("*") if one.is_file()]
+
+
+@covers("TBL-60")
+@pytest.mark.parametrize("is_empty", [True, False], ids=["empty", "with rows"])
+@pytest.mark.parametrize("use", USES)
+def test_a_table_that_was_dropped_is_not_read_as_empty_and_takes_no_rows(
+    tmp_path: Path, use: str, is_empty: bool
+) -> None:
+    lake = Warehouse(tmp_path)
+    table = lake.create_table("t", COLUMNS, primary_key="id")
+    if not is_empty:
+        table.upsert(ROW)
+    lake.drop_table("t")
+    with pytest.raises(NotATableError, match="dropped or renamed after it was opened"):
+        USES[use](table)
+    assert _files(tmp_path) == []
+
+
+@covers("TBL-60")
+@pytest.mark.parametrize("columns", ["id BIGINT, v STRING", COLUMNS], ids=["others", "the same"])
+def test_a_table_that_replaced_one_takes_no_rows_by_the_handle_of_the_former(
+    tmp_path: Path, columns: str
+) -> None:
+    lake = Warehouse(tmp_path)
+    table = lake.create_table("t", COLUMNS, primary_key="id")
+    table.upsert(ROW)
+    lake.drop_table("t")
+    other = lake.create_table("t", columns, primary_key="id", comment="another")
+    with pytest.raises(InvalidRequestError, match="the schema has changed since"):
+        table.upsert(ROW)
+    assert other.count() == 0
+
+
+@covers("TBL-60", "WH-4")
+@pytest.mark.parametrize("is_empty", [True, False], ids=["empty", "with rows"])
+def test_a_commit_into_a_table_that_is_dropped_at_the_same_time_leaves_nothing(
+    tmp_path: Path, is_empty: bool
+) -> None:
+    store = DropsAtPut()
+    lake = Warehouse(tmp_path, store=store)
+    table = lake.create_table("t", COLUMNS, primary_key="id")
+    if not is_empty:
+        table.upsert(ROW)
+    store.drop = lambda: lake.drop_table("t")
+    with pytest.raises(NotATableError):
+        table.upsert([{"id": 2, "v": 2}])
+    assert _files(tmp_path) == []
+    assert lake.create_table("t", COLUMNS, primary_key="id").count() == 0
+
+
+@covers("WH-4")
+def test_a_table_is_not_made_where_snapshots_of_a_former_one_are_left(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", COLUMNS, primary_key="id")
+    table.upsert(ROW)
+    (tmp_path / "t" / "schema" / "schema-0").unlink()
+    with pytest.raises(InvalidRequestError, match="snapshots without a schema"):
+        Table.create(tmp_path / "t", COLUMNS, primary_key="id")
