@@ -66,7 +66,6 @@ def timed(path: str, number: int, go: str, seconds: float) -> dict[str, Any]:
         time.sleep(wait)
 
     committer.policy = replace(committer.policy, sleep=lose)
-    table.stager.policy = replace(table.stager.policy, sleep=lose)
     print("ready", flush=True)
     while not os.path.exists(go):
         time.sleep(0.005)

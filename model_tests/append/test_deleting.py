@@ -274,7 +274,7 @@ def test_a_statement_that_always_loses_is_refused_and_leaves_no_file(
 
     table = made(tmp_path, options)
     table.append(some(0, 30))
-    table.stager.policy = RetryPolicy(attempts=2)
+    table.catalog.committer.policy = RetryPolicy(attempts=2)
     left = iter(range(30))
 
     def work(state: TableState) -> RowChange:

@@ -100,7 +100,7 @@ class Contest:
     def __init__(self, table: Table, drawn: random.Random) -> None:
         self._drawn, self.rows = drawn, Rows()
         self._mine, self._other = table, Table.open(table.path)
-        self._mine.stager.policy = POLICY
+        self._mine.catalog.committer.policy = POLICY
         self._count = 0
 
     def upsert(self, table: Table, keys: Sequence[int], *, write_only: bool = False) -> None:

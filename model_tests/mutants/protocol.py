@@ -290,10 +290,10 @@ PROTOCOL = (
         reworded(
             commit,
             (
-                "return state.snapshot is not None and not self.snapshots.fences.hides(fence, state.snapshot)",
+                "return not self.snapshots.fences.hides(fence, state.snapshot)",
                 "return True",
             ),
-            ("looks = [self.snapshots.fences.recent]", "looks = [self.snapshots.fences.newest]"),
+            ("fence = self.snapshots.fences.recent()", "fence = self.snapshots.fences.newest()"),
         ), "CMT-46",
         "a: write only; b: rollback 2", "a to write bucket-; b; a", PUT_AFTER,
     ),
@@ -301,13 +301,10 @@ PROTOCOL = (
         24, "a reader looks at the fences before it reads", reworded(
             snapshots,
             (
-                "        is_followed, found = together(",
-                "        fence = self.fences.newest()\n        is_followed, found = together(",
+                "        is_followed, found, seen = together(",
+                "        early = self.fences.newest()\n        is_followed, found, seen = together(",
             ),
-            (
-                "not is_followed and not self.fences.hides(self.fences.newest(), found)",
-                "not is_followed and not self.fences.hides(fence, found)",
-            ),
+            ("self.fences.hides(seen or self.fences.newest(), found)", "self.fences.hides(early, found)"),
         ),
         "CMT-36",
         "a: write only; b: read; c: rollback 1; d: write only",
@@ -317,7 +314,7 @@ PROTOCOL = (
     _mutant(
         25, "a hint is believed", reworded(
             snapshots,
-            ("is_latest = found and not is_followed and not", "is_latest = found and not"),
+            ("if not found or is_followed:", "if not found:"),
         ), "CMT-13",
         "a: write only; b: read", "a to write LATEST; b; a", ".*a read of the latest",
     ),

@@ -38,8 +38,7 @@ class Verdict:
 def judge(events: Sequence[Event]) -> Verdict:
     """Return what is wrong with what the workers did."""
     verdict = Verdict(counts=Counter(event["event"] for event in events))
-    for name in ("lost", "replanned"):
-        verdict.counts[name] = sum(event.get(name, 0) for event in events)
+    verdict.counts["lost"] = sum(event.get("lost", 0) for event in events)
     expired = Counter(one for event in events if event["event"] == "expired" for one in event["ids"])
     verdict.counts["expired snapshots"] = len(expired)
     twice = sorted(one for one, times in expired.items() if times > 1)

@@ -68,7 +68,7 @@ class Worker:
         self.random = random.Random(number)
         self.number = number * MILLION
         self.table = self._opened()
-        self.lost = self.replanned = 0
+        self.lost = 0
         self.tags: list[str] = []
         self.known: set[int] = set()
 
@@ -76,18 +76,13 @@ class Worker:
         """Open the table, and count how often its commits are tried again."""
         store = SlowStore(self.random) if self.random.random() < 0.5 else None
         table = Table.open(self.path, store=store)
-        committer, stager = table.catalog.committer, table.stager
+        committer = table.catalog.committer
 
         def lose(seconds: float) -> None:
             self.lost += 1
             time.sleep(seconds)
 
-        def replan(seconds: float) -> None:
-            self.replanned += 1
-            time.sleep(seconds)
-
         committer.policy = replace(committer.policy, sleep=lose)
-        stager.policy = replace(stager.policy, sleep=replan)
         return table
 
     def run(self, kind: str, stop: str) -> None:
@@ -105,8 +100,8 @@ class Worker:
         self.log.write("end", kind=kind)
 
     def _counts(self) -> dict[str, int]:
-        counts = {"lost": self.lost, "replanned": self.replanned}
-        self.lost = self.replanned = 0
+        counts = {"lost": self.lost}
+        self.lost = 0
         return counts
 
     def _commit(self, rows: pa.Table, change: ChangeKind, *, deletes: list[int] | None = None) -> None:

@@ -127,7 +127,7 @@ def test_what_replaces_rows_or_history_makes_it_compute_again(
 
 @covers("STM-6")
 def test_a_statement_gives_up_after_many_tries_and_leaves_nothing(table: Table) -> None:
-    table.stager.policy = RetryPolicy(attempts=3, sleep=lambda _: None)
+    table.catalog.committer.policy = RetryPolicy(attempts=3, sleep=lambda _: None)
     computed = meanwhile(table, lambda other: other.update({"n": "n + 1"}, where="id = 3"), times=99)
     with pytest.raises(CommitConflictError, match="in all 3 attempts other writers changed the rows it read"):
         table.update({"n": "n + 1000"}, where="id = 3")

@@ -30,7 +30,7 @@ def _begun(
 ) -> Table:
     """Return a table with two rows, or the rows of three writes, whose work is given up after two attempts."""
     table = play.written({**VECTORS, **more}, *(SEVERAL if several else ROWS), key=key)
-    table.stager.policy = table.catalog.committer.policy = FEW
+    table.catalog.committer.policy = FEW
     return table
 
 
@@ -50,7 +50,7 @@ def faster_writes(play: Play) -> None:
     for _ in range(FEW.attempts):
         play.before("put snapshot/", lambda: play.others_write((2, "others")))
     play.upsert("write", table, (3, "c"))
-    for _ in range(4):
+    for _ in range(2):
         play.before("list fence", lambda: play.others_write((1, "others")))
     play.step("update", lambda: table.update({"v": "v || '!'"}, where="k = 1"))
     play.step("orphans", lambda: table.remove_orphans(older_than=1 << 50, dry_run=True))

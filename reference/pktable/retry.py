@@ -43,16 +43,9 @@ class RetryPolicy:
         return self.draw() * min(self.longest_wait, longest)
 
 
-def retry(
-    attempt: Callable[[], Result],
-    *,
-    on: type[Exception],
-    policy: RetryPolicy,
-    again: Callable[[], object] = lambda: None,
-) -> Result:
+def retry(attempt: Callable[[], Result], *, on: type[Exception], policy: RetryPolicy) -> Result:
     """Return the result of ``attempt``, called again as long as it raises ``on``.
 
-    ``again``: called before each further attempt, after the wait, so that what it looks at is not old.
     Raises what the last attempt raised, and at once whatever else an attempt raises.
     """
     began = time.monotonic()
@@ -62,5 +55,4 @@ def retry(
         except on:
             policy.sleep(policy.wait(failures, time.monotonic() - began))
         began = time.monotonic()
-        again()
     return attempt()

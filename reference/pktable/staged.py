@@ -1,8 +1,7 @@
-"""Changes whose files exist and are not visible yet, and the one way in which they are committed.
+"""Compactions, and statements on append tables, whose files exist and are not visible yet.
 
 1. A change is staged on a state: its files are made, and it knows what it would do to that state.
-2. It is committed on that state, or on a later one that it fits.
-3. The parts that do not fit, because others were faster, are planned again on the latest state, and committed again.
+2. `catalog.commit` makes it visible. Where others were faster, it is planned again on the latest state.
 
 Each change plans other parts again. A compaction plans the buckets that others have changed (CMT-14). A
 statement is computed again if others have changed rows that it read (STM-6, APP-17). A write is numbered again if
@@ -15,109 +14,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Final, Protocol, TypeAlias
+from typing import ClassVar, TypeAlias
 
-from pktable_spec.errors import CommitConflictError, CommitUnknownError
 from pktable_spec.vocabulary import COMPACT, OVERWRITE
 
-from pktable.catalog.changes import (
-    CatalogChange,
-    CommitId,
-    Compaction,
-    Conflicts,
-)
-from pktable.catalog.commit import AlreadyCommittedError, CommittedError
+from pktable.catalog.changes import CatalogChange, CommitId, Compaction, Conflicts
+from pktable.catalog.commit import AlreadyCommittedError
 from pktable.catalog.file_changes import FileChanges
 from pktable.catalog.state import TableState
 from pktable.context import TableContext
 from pktable.lsm.bucket import BucketId
-from pktable.retry import retry
 from pktable.run.runner import RowChange
 from pktable.staging import PartChange, Stager
 from pktable.store.new_files import remove_quietly
 
 RowWork: TypeAlias = Callable[[TableState], RowChange]
 """Computes what a statement does to an append table from the state that it reads."""
-
-SHOWN: Final = 3
-"""How many conflicts a message lists."""
-
-
-class Staged(Protocol):
-    """A change whose files exist. ``base``: the state that it is planned on."""
-
-    stager: Stager
-    base: TableState
-
-    def change(self) -> CatalogChange | None:
-        """Return what is to be committed, None if nothing is left."""
-        ...
-
-    def refuse(self, refused: Conflicts) -> None:
-        """Remove the files of what others have made void; the other parts, if there are some, are committed."""
-        ...
-
-    def plan_again(self, state: TableState) -> None:
-        """Plan on ``state`` what was refused."""
-        ...
-
-    @property
-    def failure(self) -> tuple[str, str, str]:
-        """The work that always lost, against what, and what to do, for a message."""
-        ...
-
-    def discard(self) -> None:
-        """Remove the files made. Clauses: CMT-12."""
-        ...
-
-
-class _LostRaceError(Exception):
-    """The latest snapshot does not admit the change as it was planned."""
-
-    def __init__(self, refused: Conflicts) -> None:
-        super().__init__("; ".join([str(one) for one in refused.values()][:SHOWN]))
-
-
-def committed(
-    staged: Staged, commit_id: CommitId, is_followed: Callable[[], bool] = lambda: False
-) -> TableState | None:
-    """Make a change visible, planned again as often as others are faster; return the state after it.
-
-    None if it changes nothing. If it fails its files are removed, unless it may have been committed.
-    Raises AlreadyCommittedError, and CommitConflictError if others were always faster. Clauses: CMT-12, CMT-14.
-    """
-    committer, policy = staged.stager.committer, staged.stager.policy
-    after: TableState | None = None
-
-    def attempt() -> TableState | None:
-        nonlocal after
-        change = staged.change()
-        if change is None:
-            return after
-        outcome = committer.commit(change, commit_id, staged.base, is_followed=is_followed())
-        after = outcome.state or after
-        if outcome.refused:
-            staged.refuse(outcome.refused)
-            raise _LostRaceError(outcome.refused)
-        return after
-
-    try:
-        return retry(
-            attempt,
-            on=_LostRaceError,
-            policy=policy,
-            again=lambda: committer.retry_on_latest_state(staged.plan_again),
-        )
-    except _LostRaceError as lost:
-        staged.discard()
-        work, why, remedy = staged.failure
-        what = f"{work} failed: in all {policy.attempts} attempts {why}: {lost}"
-        raise CommitConflictError(what, committer.latest().id, remedy) from None
-    except (CommittedError, CommitUnknownError):
-        raise
-    except BaseException:
-        staged.discard()
-        raise
 
 
 @dataclass(slots=True)
@@ -127,6 +39,7 @@ class StagedParts:
     ``is_repeated``: whether the commit finds that it was made before.
     """
 
+    is_followed: ClassVar[bool] = False
     failure: ClassVar[tuple[str, str, str]] = (
         "compaction",
         "others changed its buckets",
@@ -146,7 +59,7 @@ class StagedParts:
         Clauses: APP-12 to APP-18, BKT-16, CMT-7, CMT-8, CMT-9, CMT-14, CMT-53.
         """
         try:
-            return committed(self, commit_id)
+            return self.stager.committer.commit(self, commit_id)
         except AlreadyCommittedError as before:
             self.is_repeated = True
             return before.state

@@ -31,7 +31,7 @@ from pktable.catalog.state import TableState
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.ingest.changes import ChangeKind
 from pktable.lsm.bucket import BucketId
-from pktable.staged import StagedCompaction, committed, remove_created
+from pktable.staged import StagedCompaction, remove_created
 from pktable.staging import PartChange, Stager, next_sequences
 from pktable.store.new_files import NewFiles, remove_quietly
 
@@ -233,7 +233,7 @@ class StagedWrite:
         None if there is nothing to change by now. Raises CommitConflictError if other writers were always faster.
         Clauses: CMT-10, CMT-18, CMT-24.
         """
-        return committed(self, commit_id, is_followed=lambda: bool(self.changes))
+        return self.stager.committer.commit(self, commit_id)
 
     def change(self) -> CatalogChange | None:
         """Return the new files, and what they replace; None if the write is void."""
@@ -278,6 +278,11 @@ class StagedWrite:
         }
         self._keep_only(used | self._index_paths())
         self.plan(state)
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether its compaction is committed at once."""
+        return bool(self.changes)
 
     @property
     def failure(self) -> tuple[str, str, str]:

@@ -18,7 +18,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 from pktable_spec.errors import InvalidRequestError
@@ -43,12 +43,9 @@ from pktable.ingest.changes import ChangeKind
 from pktable.kinds import TableKind, kind_of
 from pktable.lsm.bucket import BucketId, BucketState, FileChange
 from pktable.lsm.universal import Pick
-from pktable.retry import RetryPolicy
 from pktable.run.runner import CompactionTask, FoundRows, RewriteTask, RowChange, Runner
 from pktable.store.new_files import NewFiles
 
-REPLANS: Final = RetryPolicy(races=True)
-"""How often a change is planned again because others have changed what it is about."""
 INSERTED, UPDATED = ChangeKind(RowKind.INSERT), ChangeKind(RowKind.INSERT, row_ids=True)
 
 Written: TypeAlias = tuple[list[BucketAppend], Assignment]
@@ -75,14 +72,13 @@ class PlannedCompaction:
 
 @dataclass(slots=True)
 class Stager:
-    """Plans on a state and lets the runner work. ``clock``: milliseconds since the epoch; ``policy``: see `REPLANS`."""
+    """Plans on a state and lets the runner work. ``clock``: milliseconds since the epoch."""
 
     context: TableContext
     states: StateLoader
     committer: Committer
     runner: Runner
     clock: Callable[[], int]
-    policy: RetryPolicy = REPLANS
 
     @property
     def kind(self) -> TableKind:

@@ -244,7 +244,8 @@ class TableWrites(ABC):
         rows = accept_parts(rows, context.schema, change, context.options.write_buffer_bytes)
         # The compaction of a write reads the latest snapshot, which may expire; then the write is staged again.
         return self.catalog.committer.retry_on_latest_state(
-            lambda state: StagedWrite.of(self.stager, state, lambda _: (rows, change), write_only=only)
+            lambda state: StagedWrite.of(self.stager, state, lambda _: (rows, change), write_only=only),
+            commits=True,
         )
 
     def _expect_key(self, method: str, instead: str) -> None:

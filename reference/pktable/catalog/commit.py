@@ -1,16 +1,16 @@
-"""Commit a change as the next snapshot.
+"""Commit a change whose files exist as the next snapshot: the one loop in which others may be faster.
 
 Each attempt does this:
 
-1. Load the state of the latest snapshot.
+1. Take the state that the change was planned on, or the state of the latest snapshot if another commit was faster.
 2. Ask the change for its conflicts with that state, and for its delta without the parts that conflict.
 3. Write the metadata: manifests, manifest lists and the index manifest.
 4. Put the snapshot file if it is absent, and see that it became a snapshot, see `publish`.
 
 If another commit was faster, the metadata of the attempt is removed and everything is checked again: a change
-that fits the old snapshot may not fit the new one.
+that fits the old snapshot may not fit the new one. The parts that do not fit are planned again on the latest state.
 
-Clauses: CMT-1 to CMT-12, CMT-14, CMT-18 to CMT-23, CMT-25, CMT-63, DV-14, META-11.
+Clauses: APP-12 to APP-20, CMT-1 to CMT-12, CMT-14, CMT-18 to CMT-23, CMT-25, CMT-63, DV-14, META-11.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from pktable_spec.errors import CommitConflictError, CommitUnknownError, CorruptFileError
 from pktable_spec.vocabulary import COMPACT
@@ -45,12 +45,22 @@ from pktable.store.new_files import remove_quietly
 Result = TypeVar("Result")
 
 COMMITS: Final = RetryPolicy(races=True)
+SHOWN: Final = 3
+"""How many conflicts a message lists."""
 logger = logging.getLogger("pktable")
 INTERRUPTS: Final = (KeyboardInterrupt, SystemExit)
 
 
 class _LostRaceError(Exception):
     """Another commit was faster."""
+
+
+class _RefusedError(_LostRaceError):
+    """The latest snapshot does not admit parts of the change as they were planned. ``failure``: see `Staged`."""
+
+    def __init__(self, refused: Conflicts, failure: tuple[str, str, str]) -> None:
+        super().__init__("; ".join([str(one) for one in refused.values()][:SHOWN]))
+        self.failure = failure
 
 
 class CommittedError(KeyboardInterrupt):
@@ -69,16 +79,39 @@ class AlreadyCommittedError(Exception):
         self.state = state
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """The result of a commit.
+class Staged(Protocol):
+    """A change whose files exist. As it stands here it fits every state."""
 
-    ``state``: the state after it, None if nothing was committed. ``refused``: the parts of the change that did not fit
-    the latest snapshot, and why.
-    """
+    @property
+    def base(self) -> TableState | None:
+        """The state that it is planned on, if it is."""
+        return None
 
-    state: TableState | None
-    refused: Conflicts
+    @property
+    def is_followed(self) -> bool:
+        """Whether the caller makes the next commit at once."""
+        return False
+
+    @property
+    def failure(self) -> tuple[str, str, str]:
+        """The work that always lost, against what, and what to do, for a message."""
+        raise AssertionError("it fits every state")
+
+    def change(self) -> CatalogChange | None:
+        """Return what is to be committed, None if nothing is left."""
+        ...
+
+    def refuse(self, refused: Conflicts) -> None:
+        """Remove the files of what others have made void; the other parts, if there are some, are committed."""
+        raise AssertionError("it fits every state")
+
+    def plan_again(self, state: TableState) -> None:
+        """Plan on ``state`` what was refused."""
+        raise AssertionError("it fits every state")
+
+    def discard(self) -> None:
+        """Remove the files made. Clauses: CMT-12."""
+        ...
 
 
 class Committer:
@@ -104,61 +137,100 @@ class Committer:
         """Return the state of the latest snapshot."""
         return self.retry_on_latest_state(lambda state: state)
 
-    def retry_on_latest_state(self, work: Callable[[TableState], Result]) -> Result:
-        """Return what ``work`` makes of the state of the latest snapshot; again if that expires. Clauses: RD-18."""
+    def retry_on_latest_state(self, work: Callable[[TableState], Result], *, commits: bool = False) -> Result:
+        """Return what ``work`` makes of the state of the latest snapshot; again if that expires. Clauses: RD-18.
+
+        ``commits``: whether it is for a commit, see `SnapshotLog.latest`.
+        """
         return self.snapshots.retry_on_latest(
-            lambda found: work(self._states.at(found) if found else TableState())
+            lambda found: work(self._states.at(found) if found else TableState()), commits=commits
         )
 
-    def commit(
-        self,
-        change: CatalogChange,
-        commit_id: CommitId,
-        base: TableState | None = None,
-        *,
-        is_followed: bool = False,
-    ) -> Outcome:
-        """Make ``change`` the next snapshot, or the parts of it that fit the latest one.
+    def commit(self, staged: Staged, commit_id: CommitId) -> TableState | None:
+        """Make a change visible, planned again as often as others are faster; return the state after it.
 
-        ``base``: the state the change was planned on, or a later one. It saves looking for the latest snapshot if it
-        still is the latest. ``is_followed``: whether the caller makes the next commit at once.
+        None if it changes nothing. If it fails its files are removed, unless it may have been committed.
         Raises CommitConflictError if other writers were faster in every attempt, CommittedError if interrupted after
         the snapshot was there, AlreadyCommittedError if the commit was made before, CommitUnknownError if it cannot be
         found out whether the commit succeeded. Raises InvalidRequestError for an id that cannot be stored.
-        Clauses: CMT-1, CMT-3, CMT-7, CMT-8, CMT-9, CMT-10, CMT-11, CMT-14, CMT-21, CMT-42.
+        Clauses: CMT-1, CMT-3, CMT-7, CMT-8, CMT-9, CMT-10, CMT-11, CMT-12, CMT-14, CMT-21, CMT-42.
         """
-        first = [base] if base else []
-        commit_id = CommitId.given(commit_id)
-
-        looks = [self.snapshots.fences.recent]
-
-        def attempt() -> Outcome:
-            # Before the state: the snapshot must not claim to know of a rollback that its base does not know of.
-            fence = (looks.pop() if looks else self.snapshots.fences.newest)()
-            # Whether ``base`` is still the latest need not be known: if it is not, the put will fail.
-            planned_on = first.pop() if first else None
-            state = planned_on if planned_on and self._has_not_ended(planned_on, fence) else self.latest()
-            try:
-                refused = change.conflicts(state)
-                delta = change.delta(state, refused)
-            except CorruptFileError:  # a file of a snapshot that has expired is missing
-                if state.snapshot is None or self._is_retained(state):
-                    raise
-                raise _LostRaceError from None
-            after = self._put(state, delta, commit_id, fence, is_followed=is_followed) if delta else None
-            return Outcome(after, refused)
-
         try:
-            outcome = retry(attempt, on=_LostRaceError, policy=self.policy)
-        except _LostRaceError:
-            raise CommitConflictError(
-                f"commit failed: other writers committed first in all {self.policy.attempts} attempts",
-                self.latest().id,
-                "nothing of it is visible; try again when fewer commit to the table",
-            ) from None
-        if outcome.state is not None and not is_followed:
-            self._look_after(outcome.state)
-        return outcome
+            return self._committed(staged, CommitId.given(commit_id))
+        except _LostRaceError as lost:
+            staged.discard()
+            work, why = "commit", "other writers committed first"
+            remedy = "nothing of it is visible; try again when fewer commit to the table"
+            if isinstance(lost, _RefusedError):
+                work, why, remedy = lost.failure
+                why = f"{why}: {lost}"
+            what = f"{work} failed: in all {self.policy.attempts} attempts {why}"
+            raise CommitConflictError(what, self.latest().id, remedy) from None
+        except (CommittedError, CommitUnknownError):
+            raise
+        except BaseException:
+            staged.discard()
+            raise
+
+    def _committed(self, staged: Staged, commit_id: CommitId) -> TableState | None:
+        """Do what `commit` says, but for what it does after a failure."""
+        # Whether the state is still the latest need not be known: if it is not, the put will fail.
+        planned_on, after = staged.base, None
+        void: Conflicts = {}  # of what is to be planned again
+        lost = _LostRaceError()
+
+        def fitted(state: TableState) -> tuple[TableState, Delta | None, Conflicts]:
+            """Return the latest state, and what fits it. Plan again what is void, or if nothing fits."""
+            nonlocal void, lost
+            if not void:
+                delta, refused = self._fitting(staged, state)
+                if delta or not refused:
+                    return state, delta, refused
+                staged.refuse(refused)
+                void = refused
+            lost = _RefusedError(void, staged.failure)
+            staged.plan_again(state)
+            void = {}
+            return state, *self._fitting(staged, state)
+
+        def attempt() -> TableState | None:
+            nonlocal planned_on, after, void, lost
+            if not void and staged.change() is None:
+                return after
+            # Before the state: the snapshot must not claim to know of a rollback that its base does not know of.
+            fence = self.snapshots.fences.recent()
+            base, planned_on, lost = planned_on, None, _LostRaceError()
+            if base and self._has_not_ended(base, fence):
+                state, (delta, refused) = base, self._fitting(staged, base)
+            else:
+                state, delta, refused = self.retry_on_latest_state(fitted, commits=True)
+            try:
+                if delta:
+                    after = self._put(state, delta, commit_id, fence, is_followed=staged.is_followed)
+            except _LostRaceError:
+                raise lost from None
+            if delta and after and not staged.is_followed:
+                self._look_after(after)
+            if refused:
+                staged.refuse(refused)
+                void = refused
+                raise _RefusedError(refused, staged.failure)
+            return after
+
+        return retry(attempt, on=_LostRaceError, policy=self.policy)
+
+    def _fitting(self, staged: Staged, state: TableState) -> tuple[Delta | None, Conflicts]:
+        """Return the effect on ``state`` of what fits it, and the conflicts of what does not."""
+        change = staged.change()
+        if change is None:
+            return None, {}
+        try:
+            refused = change.conflicts(state)
+            return change.delta(state, refused), refused
+        except CorruptFileError:  # a file of a snapshot that has expired is missing
+            if state.snapshot is None or self._is_retained(state):
+                raise
+            raise _LostRaceError from None
 
     def _look_after(self, state: TableState) -> None:
         """Expire what the table asks for. A failure must not look as if the commit had failed. Clauses: CMT-63."""
@@ -250,7 +322,10 @@ class Committer:
         return None if found.isdisjoint(_metadata_names(after) - _metadata_names(before)) else True
 
     def _has_not_ended(self, state: TableState, fence: Fence) -> bool:
-        return state.snapshot is not None and not self.snapshots.fences.hides(fence, state.snapshot)
+        """Return whether ``state`` may be the latest by ``fence``; without a snapshot, whether nothing has ended."""
+        if state.snapshot is None:
+            return fence.number == 0
+        return not self.snapshots.fences.hides(fence, state.snapshot)
 
     def _is_retained(self, state: TableState) -> bool:
         """Whether ``state`` is of a snapshot that is there, not rolled back or replaced since."""

@@ -23,7 +23,6 @@ from typing import Final
 
 from pktable_spec.errors import (
     CommitConflictError,
-    CommitUnknownError,
     InvalidRequestError,
     SnapshotNotFoundError,
     StorageError,
@@ -34,7 +33,7 @@ from pktable.bucket.hash_index import read_hashes, write_hashes
 from pktable.bucket.index import write_index
 from pktable.catalog import holds
 from pktable.catalog.changes import CommitId, Conflicts, entry
-from pktable.catalog.commit import CommittedError, Committer
+from pktable.catalog.commit import Committer, Staged
 from pktable.catalog.fences import BEGUN, FENCES, FenceTakenError
 from pktable.catalog.retention import Expiry
 from pktable.catalog.snapshots import SnapshotLog
@@ -45,7 +44,7 @@ from pktable.format.metadata.manifest import ADD, DELETE, DataFileMeta, IndexMan
 from pktable.format.metadata.snapshot import Snapshot
 from pktable.lsm.bucket import BucketId
 from pktable.retry import retry
-from pktable.store.file_io import abort
+from pktable.store.file_io import FileIO, abort
 from pktable.store.new_files import NewFiles
 
 COPIED_BYTES: Final = 8 << 20
@@ -56,10 +55,10 @@ STORE_FAILED: Final = (
 
 
 @dataclass(frozen=True)
-class Replacement:
-    """The change that puts new files in the place of all live ones. ``total_buckets``: of the table.
+class Replacement(Staged):
+    """The change that puts new files in the place of all live ones, and is staged. ``total_buckets``: of the table.
 
-    ``kept``: the state whose files they are copies of.
+    ``kept``: the state whose files they are copies of. ``new``: the files.
     """
 
     files: Mapping[BucketId, Sequence[DataFileMeta]]
@@ -67,6 +66,16 @@ class Replacement:
     hashes: Mapping[BucketId, IndexManifestEntry]
     total_buckets: int
     kept: TableState
+    store: FileIO
+    new: NewFiles
+
+    def change(self) -> Replacement:
+        """Return itself: it is committed whole."""
+        return self
+
+    def discard(self) -> None:
+        """Remove the files made. Clauses: CMT-12."""
+        self.new.remove(self.store)
 
     def conflicts(self, state: TableState) -> Conflicts:
         """Return no conflict: it fits every state."""
@@ -160,20 +169,24 @@ class Rollback:
         kept = self._snapshots.by_tag(tag)
         if self._snapshots.expired_error(kept) is None:
             return self.to_snapshot(kept.id)
-        second, new = holds.new_hold(holds.ROLLBACK), NewFiles()
+        second = holds.new_hold(holds.ROLLBACK)
         self._expiry.copy_tag(tag, kept, second)
         try:
-            self._committer.commit(self._copied(self._states.at(kept), new), commit_id)
-        except (CommittedError, CommitUnknownError):
-            raise
-        except BaseException:
-            new.remove(self._context.store)
-            raise
+            self._committer.commit(self._copied(self._states.at(kept)), commit_id)
         finally:
             self._expiry.drop_tag(second)
         return self._expiry.expire(retain_last=1, older_than=None, now_millis=self._committer.clock())
 
-    def _copied(self, state: TableState, new: NewFiles) -> Replacement:
+    def _copied(self, state: TableState) -> Replacement:
+        """Return copies of the data files of a state, and index files for the copies. Clauses: CMT-12."""
+        new = NewFiles()
+        try:
+            return self._copied_to(state, new)
+        except BaseException:
+            new.remove(self._context.store)
+            raise
+
+    def _copied_to(self, state: TableState, new: NewFiles) -> Replacement:
         """Copy the data files of a state, and write index files for the copies. Clauses: BKT-12, CMT-47, DV-14."""
         files, indexes = {}, {}
         for bucket_id in state.files:
@@ -198,7 +211,8 @@ class Rollback:
         for bucket_id, index in state.hashes.items():
             place = self._context.place(*bucket_id)
             hashes[bucket_id] = write_hashes(self._context, place, read_hashes(self._context, index), new)
-        return Replacement(files, indexes, hashes, self._context.options.bucket, state)
+        context = self._context
+        return Replacement(files, indexes, hashes, context.options.bucket, state, context.store, new)
 
     def _copy(self, source: str, target: str) -> None:
         copy = self._context.store.create(target)

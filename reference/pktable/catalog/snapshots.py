@@ -201,8 +201,8 @@ class SnapshotLog:
                 return
             yield found
 
-    def retry_on_latest(self, work: Callable[[Snapshot | None], Result]) -> Result:
-        """Return what ``work`` makes of the latest snapshot, None if nothing was written.
+    def retry_on_latest(self, work: Callable[[Snapshot | None], Result], *, commits: bool = False) -> Result:
+        """Return what ``work`` makes of the latest snapshot, None if nothing was written. ``commits``: see `latest`.
 
         If the snapshot expires while ``work`` runs, ``work`` is retried on the new latest snapshot.
         Raises SnapshotNotFoundError if that happens again and again. Clauses: RD-18.
@@ -210,7 +210,7 @@ class SnapshotLog:
 
         def attempt() -> Result:
             try:
-                found = self.latest()
+                found = self.latest(commits=commits)
             except SnapshotNotFoundError as error:
                 raise _ExpiredError(error) from None
             try:
@@ -245,29 +245,34 @@ class SnapshotLog:
         latest = self.latest()
         return None if latest is None else latest.id
 
-    def latest(self) -> Snapshot | None:
+    def latest(self, *, commits: bool = False) -> Snapshot | None:
         """Return the latest snapshot, None for a table nothing was written to.
 
+        ``commits``: whether it becomes the base of a commit. That looks at the newest fence after its put, so here a
+        fence will do that was seen a short while ago. Then the latest snapshot may be one that has ended since.
         Raises SnapshotNotFoundError if it expired since it was listed. Clauses: CMT-13, CMT-36.
         """
-        found = self._if_latest(self._latest) if self._latest else None
+        fence = self.fences.recent if commits else None
+        found = self._if_latest(self._latest, fence) if self._latest else None
         if found is None and (hint := self.hint(LATEST)) not in (None, self._latest):
-            found = self._if_latest(hint)
+            found = self._if_latest(hint, fence)
         if found is None and (ids := self.ids()):
             found = self.read(ids[-1])
         self._latest = found.id if found else 0
         return found
 
-    def _if_latest(self, hint: int) -> Snapshot | None:
-        """Return the snapshot of an id if it is the latest."""
+    def _if_latest(self, hint: int, fence: Callable[[], Fence] | None) -> Snapshot | None:
+        """Return the snapshot of an id if it is the latest. ``fence``: looks at one, None for the newest."""
         looks: list[Callable[[], Any]] = [
             partial(self._store.exists, self._paths.snapshot(hint + 1)),
             partial(self.file, hint),
+            fence or (lambda: None),
         ]
-        is_followed, found = together(self._store, looks)
-        # The fence is looked at last: by then the file was the latest snapshot, or it has ended.
-        is_latest = found and not is_followed and not self.fences.hides(self.fences.newest(), found)
-        return found if is_latest else None
+        is_followed, found, seen = together(self._store, looks)
+        if not found or is_followed:
+            return None
+        # The newest fence is looked at last: by then the file was the latest snapshot, or it has ended.
+        return None if self.fences.hides(seen or self.fences.newest(), found) else found
 
     def read(self, snapshot: int) -> Snapshot:
         """Return a retained snapshot. Raises SnapshotNotFoundError, CorruptFileError. Clauses: RD-10, CMT-36."""
