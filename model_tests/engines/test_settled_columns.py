@@ -95,7 +95,7 @@ def test_the_kinds_of_older_rows_are_read_unless_their_file_has_adds_only(
         files = tuple(replace(file, delete_row_count=count) for file in state.files)
         return compact_bucket(context, replace(state, files=files), *others, **named)
 
-    monkeypatch.setattr("pktable.run.runner.compact_bucket", of_others)
+    monkeypatch.setattr("pktable.kinds.primary_key.compact_bucket", of_others)
     asked = columns_asked(monkeypatch)
     assert table.compact() is not None
     assert VALUE_KIND in asked

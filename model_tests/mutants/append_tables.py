@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 from hypothesis import HealthCheck, Phase, given, seed, settings
-from pktable.bucket import append_rewrite, append_vectors
+from pktable.bucket import append_vectors, append_write
 from pktable.catalog import rules
 from pktable.catalog.file_changes import FileChanges
 from pktable.catalog.state import Delta, TableState
@@ -136,7 +136,7 @@ APPEND_MUTANTS: Final[Mapping[str, AppendMutant]] = {
         _append_mutant(
             "A5",
             "a compaction writes deleted rows again",
-            patched((append_rewrite, "without_deleted", instead(lambda table, position, vector: table))),
+            patched((append_write, "without_deleted", instead(lambda table, position, vector: table))),
             "vectors",
             ["APP-21"],
         ),
@@ -158,7 +158,7 @@ APPEND_MUTANTS: Final[Mapping[str, AppendMutant]] = {
         _append_mutant(
             "A8",
             "a row that is written again gets the number of its file, though the file stores another for it",
-            patched((append_rewrite, "tracked_rows", _with_number_of_file)),
+            patched((append_write, "tracked_rows", _with_number_of_file)),
             "row ids and files written again",
             ["APP-25"],
             "ids_agree: ",

@@ -10,7 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pktable import CorruptFileError, Table
-from pktable.run import local, runner
+from pktable.kinds import append, primary_key
+from pktable.run import local
 from pktable.run.runner import CompactionTask
 from pktable.run.together import together
 from pktable_spec.covers import covers
@@ -114,14 +115,14 @@ def test_a_piece_that_fails_removes_the_files_that_it_made(
     for _ in range(2):
         rows = pa.table({"k": pa.array([1, 2], pa.int32())})
         table.upsert(rows) if keys else table.append(rows)
-    work = "compact_bucket" if keys else "rewrite_files"
-    original, there = getattr(runner, work), set(tmp_path.rglob("*"))
+    kind, work = (primary_key, "compact_bucket") if keys else (append, "rewrite_files")
+    original, there = getattr(kind, work), set(tmp_path.rglob("*"))
 
     def failing(*given: Any, **more: Any) -> None:
         original(*given, **more)
         raise ValueError("too late")
 
-    monkeypatch.setattr(runner, work, failing)
+    monkeypatch.setattr(kind, work, failing)
     with pytest.raises(ValueError, match="too late"):
         table.compact(full=True)
     assert set(tmp_path.rglob("*")) == there

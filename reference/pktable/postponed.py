@@ -83,9 +83,9 @@ class StagedMove(StagedParts):
         except BaseException:
             new.remove(context.store)
             raise
-        changes = [
-            BucketChange(places[one], files, (), None, None) for one, files in waiting.items()
-        ] + settled(state, appends, compacted)
+        changes = [BucketChange(places[one], files) for one, files in waiting.items()] + settled(
+            state, appends, compacted
+        )
         # Files that were compacted at once are no part of it.
         used = {
             context.data_path(one.place, file) for one in changes for file in (*one.added, *one.changelog)
@@ -117,7 +117,7 @@ def settled(
     changes = []
     for append in appends:
         index = next(iter(state.indexes.get(append.place.id, ())), None)
-        nothing = BucketChange(append.place, (), (), index, index)
+        nothing = BucketChange(append.place, base_index=index, index=index)
         change = by_bucket.get(append.place.id, nothing)
         own, taken = _names(append.files), _names(change.removed)
         left = (file for file in append.files if file.file_name not in taken)

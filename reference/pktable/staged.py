@@ -23,9 +23,9 @@ from pktable.catalog.commit import AlreadyCommittedError
 from pktable.catalog.file_changes import FileChanges
 from pktable.catalog.state import TableState
 from pktable.context import TableContext
-from pktable.lsm.bucket import BucketId
+from pktable.lsm.bucket import BucketChange, BucketId
 from pktable.run.runner import RowChange
-from pktable.staging import PartChange, Stager
+from pktable.staging import Stager
 from pktable.store.new_files import remove_quietly
 
 RowWork: TypeAlias = Callable[[TableState], RowChange]
@@ -46,7 +46,7 @@ class StagedParts:
         "no row is lost; compact again when fewer write or compact",
     )
     stager: Stager
-    changes: Sequence[PartChange]
+    changes: Sequence[BucketChange]
     base: TableState
     is_repeated: bool = field(default=False, init=False)
 
@@ -152,6 +152,6 @@ class StagedRows(StagedParts):
         self.base, self.changes = state, self.stager.changed(state, self.work(state))
 
 
-def remove_created(context: TableContext, changes: Iterable[PartChange]) -> None:
+def remove_created(context: TableContext, changes: Iterable[BucketChange]) -> None:
     """Remove the files that were made for ``changes``. Clauses: CMT-12."""
     remove_quietly(context.store, [path for change in changes for path in change.created])

@@ -30,9 +30,9 @@ from pktable.catalog.rules import AppendRule
 from pktable.catalog.state import TableState
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.ingest.changes import ChangeKind
-from pktable.lsm.bucket import BucketId
+from pktable.lsm.bucket import BucketChange, BucketId
 from pktable.staged import StagedCompaction, remove_created
-from pktable.staging import PartChange, Stager, next_sequences
+from pktable.staging import Stager, next_sequences
 from pktable.store.new_files import NewFiles, remove_quietly
 
 Work: TypeAlias = Callable[[TableState], tuple[Any, ChangeKind]]
@@ -63,7 +63,7 @@ class StagedWrite:
     appends: list[BucketAppend] = field(default_factory=list)
     assignment: Assignment = field(default_factory=Assignment)
     new: NewFiles = field(default_factory=NewFiles)
-    changes: Sequence[PartChange] = ()
+    changes: Sequence[BucketChange] = ()
     rules: Sequence[tuple[str, AppendRule]] = field(default_factory=lambda: rules.APPEND_RULES)
     full: bool = False
     is_repeated: bool = False
@@ -123,7 +123,7 @@ class StagedWrite:
         elif not self.write_only and not self.full:
             self.changes = self._compacted(state)
 
-    def _compacted(self, state: TableState) -> Sequence[PartChange]:
+    def _compacted(self, state: TableState) -> Sequence[BucketChange]:
         """Return the compaction of the touched buckets as if the new files were live in ``state``."""
         return self.stager.compacted(
             with_appends(state, self.appends, replaced(state, self.replaces)),
@@ -133,7 +133,7 @@ class StagedWrite:
             alone=self.replaces is not None,
         )
 
-    def _settle(self, changes: Iterable[PartChange]) -> None:
+    def _settle(self, changes: Iterable[BucketChange]) -> None:
         """Put an overwrite's files where their compaction puts them; no changelog stays. Clauses: STM-11, CHG-12."""
         context, by_bucket = self.stager.context, {change.place.id: change for change in changes}
         self.new.paths += [path for change in by_bucket.values() for path in change.created]

@@ -28,7 +28,6 @@ from pktable_spec.vocabulary import RowKind
 from pktable.bucket.assign import assigner_of
 from pktable.bucket.hash_index import rebuilt
 from pktable.bucket.moving import MovingKeys
-from pktable.bucket.run_writer import FROM_COMPACTION, FROM_WRITE
 from pktable.bucket.write import BucketAppend
 from pktable.catalog.changes import Assignment, Replaces, TouchedPartitions
 from pktable.catalog.commit import Committer
@@ -41,17 +40,15 @@ from pktable.context import TableContext
 from pktable.format.metadata.manifest import IndexManifestEntry
 from pktable.ingest.changes import ChangeKind
 from pktable.kinds import TableKind, kind_of
-from pktable.lsm.bucket import BucketId, BucketState, FileChange
+from pktable.lsm.bucket import BucketChange, BucketId, BucketState
 from pktable.lsm.universal import Pick
-from pktable.run.runner import CompactionTask, FoundRows, RewriteTask, RowChange, Runner
+from pktable.run.runner import CompactionTask, FoundRows, RowChange, Runner
 from pktable.store.new_files import NewFiles
 
 INSERTED, UPDATED = ChangeKind(RowKind.INSERT), ChangeKind(RowKind.INSERT, row_ids=True)
 
 Written: TypeAlias = tuple[list[BucketAppend], Assignment]
 """The files of rows that were written, and what the rows were assigned to dynamic buckets by."""
-PartChange: TypeAlias = Any
-"""A `BucketChange` of a table with a key, a `FileChange` of an append table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +121,7 @@ class Stager:
             live = [part for part in live if not replaces(part.state.place.partition)]
         return MovingKeys(self.context, live, may_move=replaces is None, keys_only=change.keys_only)
 
-    def changed(self, state: TableState, change: RowChange) -> list[FileChange]:
+    def changed(self, state: TableState, change: RowChange) -> list[BucketChange]:
         """Write the rows that a statement adds to an append table, and drop those that it has found in ``state``.
 
         With deletion vectors these become deleted positions, without them their files are written again.
@@ -140,7 +137,7 @@ class Stager:
             found = change.found
             if self.context.options.deletion_vectors_enabled:
                 dropped = [
-                    FileChange(self.context.place(*one.bucket_id), deleted=one.positions) for one in found
+                    BucketChange(self.context.place(*one.bucket_id), deleted=one.positions) for one in found
                 ]
             else:
                 dropped = self._rewritten(state, found)
@@ -148,7 +145,7 @@ class Stager:
             new.remove(self.context.store)
             raise
         added = [
-            FileChange(
+            BucketChange(
                 one.place,
                 added=one.files,
                 created=tuple(self.context.data_path(one.place, file) for file in one.files),
@@ -157,7 +154,7 @@ class Stager:
         ]
         return added + dropped
 
-    def _rewritten(self, state: TableState, found: Sequence[FoundRows]) -> list[FileChange]:
+    def _rewritten(self, state: TableState, found: Sequence[FoundRows]) -> list[BucketChange]:
         """Write each file without the rows found in it. Clauses: APP-12."""
         tasks = []
         for one in found:
@@ -166,7 +163,8 @@ class Stager:
                 if file.file_name in one.positions:
                     dropped = {file.file_name: one.positions[file.file_name]}
                     token = str(uuid.uuid4())
-                    tasks.append(RewriteTask(bucket, (file,), token, self.clock(), FROM_WRITE, dropped))
+                    chosen = Pick(0, (file,))
+                    tasks.append(CompactionTask(bucket, chosen, token, self.clock(), dropped=dropped))
         return self.runner.results(self.context, tasks) if tasks else []
 
     def compacted(
@@ -177,7 +175,7 @@ class Stager:
         full: bool,
         cached_rows: Mapping[str, pa.Table] = MappingProxyType({}),
         alone: bool = False,
-    ) -> list[PartChange]:
+    ) -> list[BucketChange]:
         """Plan the compaction of some buckets of ``state`` and do its data work; nothing becomes visible.
 
         ``cached_rows``: the rows of some files by name, which then are not read. ``alone``: whether no other bucket is
@@ -185,23 +183,13 @@ class Stager:
         """
         if not alone:
             bucket_ids = dict.fromkeys((*bucket_ids, *self._that_may_share_keys(state)))
-        picks = [
-            (bucket, chosen, str(uuid.uuid4()), self.clock())
-            for bucket, chosen in self._picks(state, bucket_ids, full=full)
-        ]
-        if not picks:
-            return []
-        if not self.kind.has_keys:
-            rewrites = [
-                RewriteTask(bucket, chosen.files, token, now, FROM_COMPACTION)
-                for bucket, chosen, token, now in picks
-            ]
-            return [*self.runner.results(self.context, rewrites)]
         tasks = []
-        for bucket, chosen, token, now in picks:
+        for bucket, chosen in self._picks(state, bucket_ids, full=full):
             names = cached_rows.keys() & {file.file_name for file in chosen.files}
             rows = {name: cached_rows[name] for name in names}
-            tasks.append(CompactionTask(bucket, chosen, token, now, rows))
+            tasks.append(CompactionTask(bucket, chosen, str(uuid.uuid4()), self.clock(), rows))
+        if not tasks:
+            return []
         return [change for change in self.runner.results(self.context, tasks) if not change.empty]
 
     def _that_may_share_keys(self, state: TableState) -> list[BucketId]:

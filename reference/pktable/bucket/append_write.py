@@ -1,22 +1,28 @@
 """Write rows of an append table: files in the order of the rows, without keys, sequence numbers or row kinds.
 
+A compaction writes files again without their deleted rows, to bring small files together and to drop deleted rows for
+good. Without deletion vectors a delete does so to the files that have a row to delete.
+
 The metadata of such a file has sequence numbers all the same. Without buckets each file counts from 0. With buckets
 they go on from file to file, so that a write that lost the race for its numbers changes metadata only.
 
-Clauses: APP-4, APP-5, APP-6, LSM-7.
+Clauses: APP-4, APP-5, APP-6, APP-13, APP-25, CMP-12, CMP-32, LSM-7.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
 
-from pktable.bucket.run_writer import RunWriter
+from pktable.bucket.append_vectors import Vectors, merged
+from pktable.bucket.reader import DataReader, without_deleted
+from pktable.bucket.row_ids import tracked_rows
+from pktable.bucket.run_writer import FROM_COMPACTION, FROM_WRITE, RunWriter
 from pktable.context import TableContext
 from pktable.format.metadata.manifest import DataFileMeta
-from pktable.lsm.bucket import BucketPath
+from pktable.lsm.bucket import BucketChange, BucketPath, BucketState
 from pktable.store.new_files import NewFiles
 
 
@@ -61,3 +67,45 @@ def numbered(
         done.append(replace(file, min_sequence_number=first_sequence, max_sequence_number=last))
         first_sequence = last + 1
     return tuple(done)
+
+
+def rewrite_files(
+    context: TableContext,
+    state: BucketState,
+    files: Sequence[DataFileMeta],
+    dropped: Vectors,
+    new: NewFiles,
+    *,
+    now_millis: int,
+) -> BucketChange:
+    """Write the live rows of ``files``, in order, into new files; return the change to commit.
+
+    ``dropped``: of a statement, positions to leave out besides those that are deleted, by data file. Without them it is
+    a compaction. Reads as it writes; nothing becomes visible. Raises CorruptFileError.
+    """
+    vectors = context.vectors(state)
+    columns, tracked = list(context.schema.value_names), context.options.row_tracking
+
+    def rows() -> Iterator[pa.Table]:
+        for file in files:
+            vector = vectors.get(file.file_name)
+            if file.file_name in dropped:
+                vector = merged(vector, dropped[file.file_name], context.vector_bits)
+            reader = DataReader(context, state.place, file)
+            reader.keep_encoded(columns)
+            tables = tracked_rows(reader, columns) if tracked else reader.read(columns)
+            for position, table in tables:
+                yield without_deleted(reader.valid(table), position, vector)
+
+    source = FROM_WRITE if dropped else FROM_COMPACTION
+    added = write_files(
+        context, state.place, rows(), new, source=source, now_millis=now_millis, tracked=tracked
+    )
+    names = [file.file_name for file in files]
+    return BucketChange(
+        state.place,
+        removed=tuple(files),
+        added=added,
+        created=tuple(new.paths),
+        read_under={name: vectors[name] for name in names if name in vectors},
+    )

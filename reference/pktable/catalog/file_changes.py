@@ -26,7 +26,7 @@ from pktable.catalog.state import Delta, StateLoader, TableState
 from pktable.context import TableContext
 from pktable.format.metadata.manifest import ADD, DELETE, DataFileMeta, ManifestEntry
 from pktable.format.vectors.deletion_vector import DeletionVector
-from pktable.lsm.bucket import BucketId, FileChange
+from pktable.lsm.bucket import BucketChange, BucketId
 from pktable.store.new_files import NewFiles
 
 
@@ -40,7 +40,7 @@ class FileChanges:
     context: TableContext
     states: StateLoader
     kind: str
-    changes: Sequence[FileChange]
+    changes: Sequence[BucketChange]
     rules: Sequence[tuple[str, FileRule]] = field(default_factory=lambda: rules.FILE_RULES)
 
     def conflicts(self, state: TableState) -> Conflicts:
@@ -64,7 +64,7 @@ class FileChanges:
         """
         if refused and self.kind != COMPACT:
             return None
-        by_bucket: dict[BucketId, list[FileChange]] = {}
+        by_bucket: dict[BucketId, list[BucketChange]] = {}
         for number, change in enumerate(self.changes):
             if number not in refused:
                 by_bucket.setdefault(change.place.id, []).append(change)
@@ -89,7 +89,7 @@ class FileChanges:
             return None
         return Delta(self.kind, tuple(entries), indexes, state.hashes, created=tuple(new.paths))
 
-    def _added(self, changes: Sequence[FileChange], live: Sequence[DataFileMeta]) -> Sequence[DataFileMeta]:
+    def _added(self, changes: Sequence[BucketChange], live: Sequence[DataFileMeta]) -> Sequence[DataFileMeta]:
         """Return the files that come, new rows numbered above all live ones. Clauses: CMT-10."""
         added = tuple(file for change in changes for file in change.added)
         if self.kind == COMPACT:

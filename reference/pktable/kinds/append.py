@@ -8,7 +8,7 @@ Clauses: APP-1 to APP-7.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Final
 
@@ -19,15 +19,16 @@ from pktable_spec.errors import CorruptFileError, InvalidRequestError, Unsupport
 from pktable_spec.options import TableOptions
 from pktable_spec.vocabulary import ROW_ID, SEQUENCE_NUMBER, VALUE_KIND
 
-from pktable.bucket.append_write import numbered, write_files
+from pktable.bucket.append_write import numbered, rewrite_files, write_files
 from pktable.bucket.run_writer import FROM_WRITE
 from pktable.bucket.write import BucketAppend
 from pktable.context import TableContext
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.metadata.schema import TableSchema
+from pktable.format.vectors.deletion_vector import DeletionVector
 from pktable.kinds.kind import expect_changelog_options
 from pktable.lsm.append_pick import pick_files
-from pktable.lsm.bucket import BucketPath, BucketState
+from pktable.lsm.bucket import BucketChange, BucketPath, BucketState
 from pktable.lsm.universal import Pick
 from pktable.store.new_files import NewFiles
 
@@ -77,6 +78,20 @@ class AppendTables:
         counts, target = context.deleted_counts(state), context.target_file_bytes
         groups = pick_files(state, counts, context.options, target, full=full)
         return [Pick(0, files) for files in groups]
+
+    def compact(
+        self,
+        context: TableContext,
+        state: BucketState,
+        chosen: Pick,
+        new: NewFiles,
+        *,
+        now_millis: int,
+        cached_rows: Mapping[str, pa.Table],
+        dropped: Mapping[str, DeletionVector],
+    ) -> BucketChange:
+        """Write the files again without their deleted rows. No rows are kept from a write. Clauses: APP-12, APP-20."""
+        return rewrite_files(context, state, chosen.files, dropped, new, now_millis=now_millis)
 
     def runs_of_rows(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
 import numpy as np
@@ -16,7 +16,8 @@ from pktable.context import TableContext
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.metadata.schema import TableSchema
 from pktable.format.types import is_atomic
-from pktable.lsm.bucket import BucketPath, BucketState
+from pktable.format.vectors.deletion_vector import DeletionVector
+from pktable.lsm.bucket import BucketChange, BucketPath, BucketState
 from pktable.lsm.universal import Pick
 from pktable.store.new_files import NewFiles
 
@@ -48,6 +49,25 @@ class TableKind(Protocol):
 
     def choose_compaction(self, context: TableContext, state: BucketState, *, full: bool) -> Sequence[Pick]:
         """Return what to compact in a bucket, each part by itself. Reads no data."""
+        ...
+
+    def compact(
+        self,
+        context: TableContext,
+        state: BucketState,
+        chosen: Pick,
+        new: NewFiles,
+        *,
+        now_millis: int,
+        cached_rows: Mapping[str, pa.Table],
+        dropped: Mapping[str, DeletionVector],
+    ) -> BucketChange:
+        """Carry out ``chosen`` on a bucket as it is in ``state``, and return the change to commit.
+
+        ``cached_rows``: the rows of some files by name, which then need not be read. ``dropped``: by data file, the
+        positions of rows that a statement leaves out. Files are written, nothing becomes visible.
+        Raises CorruptFileError on damaged files.
+        """
         ...
 
     @property

@@ -5,24 +5,28 @@ Clauses: RD-1, RD-3, RD-4, RD-5, RD-13, CMP-3, CMP-7, DV-12, DV-15, DV-18, LSM-5
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
+import pyarrow as pa
 from pktable_spec.errors import InvalidRequestError, UnsupportedOptionError
 from pktable_spec.options import DYNAMIC_BUCKETS, TableOptions, parse_options
 from pktable_spec.vocabulary import SEQUENCE_NUMBER, VALUE_KIND
 
+from pktable.bucket.compact import compact_bucket
 from pktable.bucket.write import renumber, runs_of_rows, write_runs
 from pktable.context import TableContext
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.metadata.schema import TableSchema
+from pktable.format.vectors.deletion_vector import DeletionVector
 from pktable.kinds.kind import expect_changelog_options
-from pktable.lsm.bucket import BucketState
+from pktable.lsm.bucket import BucketChange, BucketState
 from pktable.lsm.runs import sorted_runs
 from pktable.lsm.universal import Pick, pick, pick_deleted, pick_full
 from pktable.merge.deduplicate import Deduplicate
 from pktable.merge.engine import expect_writable_engine
 from pktable.merge.engine_options import EngineOptions
+from pktable.store.new_files import NewFiles
 
 
 class PrimaryKeyTables:
@@ -76,6 +80,21 @@ class PrimaryKeyTables:
         if chosen is not None and must_take_all(context, chosen.files):
             return pick_full(runs, context.options, ())
         return chosen
+
+    def compact(
+        self,
+        context: TableContext,
+        state: BucketState,
+        chosen: Pick,
+        new: NewFiles,
+        *,
+        now_millis: int,
+        cached_rows: Mapping[str, pa.Table],
+        dropped: Mapping[str, DeletionVector],
+    ) -> BucketChange:
+        """Merge the files, and delete the older rows that theirs replace. Clauses: CMP-8, DV-6."""
+        assert not dropped, "a statement writes changes of rows with keys"
+        return compact_bucket(context, state, chosen, new, now_millis=now_millis, cached_rows=cached_rows)
 
     runs_of_rows = staticmethod(runs_of_rows)
     write_runs = staticmethod(write_runs)

@@ -55,24 +55,31 @@ class BucketState:
 
 @dataclass(frozen=True, slots=True)
 class BucketChange:
-    """The effect of a compaction on a bucket: files removed and added, and its new DV index file.
+    """The effect of a commit on a bucket: files ``removed`` and ``added``, and changed deletion vectors.
 
-    ``base_index`` is the DV index file that the compaction was planned on. ``index`` is the one it wants: the
-    same if no vector changed, None if no vector is left. ``created``: paths of the files it made; they are removed if
-    it is not committed. ``changelog``: its changelog files.
+    ``created``: paths of the files made for it; they are removed if it is not committed. ``changelog``: its changelog
+    files.
+
+    With a key, a compaction writes the vectors. ``base_index``: the DV index file that it was planned on. ``index``:
+    the one it wants, the same if no vector changed, None if no vector is left.
+
+    In an append table, the commit writes the vectors. ``read_under``: by data file, the vectors under which the rows of
+    ``removed`` were read. ``deleted``: by data file, positions that become deleted and were live when they were read.
     """
 
     place: BucketPath
-    removed: tuple[DataFileMeta, ...]
-    added: tuple[DataFileMeta, ...]
-    base_index: IndexManifestEntry | None
-    index: IndexManifestEntry | None
+    removed: tuple[DataFileMeta, ...] = ()
+    added: tuple[DataFileMeta, ...] = ()
+    base_index: IndexManifestEntry | None = None
+    index: IndexManifestEntry | None = None
     created: tuple[str, ...] = ()
     changelog: tuple[DataFileMeta, ...] = ()
+    read_under: Mapping[str, DeletionVector] = field(default_factory=dict)
+    deleted: Mapping[str, DeletionVector] = field(default_factory=dict)
 
     @property
     def empty(self) -> bool:
-        return not self.removed and not self.added and self.index == self.base_index
+        return not (self.removed or self.added or self.deleted) and self.index == self.base_index
 
     @property
     def indexes(self) -> tuple[IndexManifestEntry, ...]:
@@ -91,20 +98,3 @@ class ChangeRead:
     files: tuple[DataFileMeta, ...]
     snapshot: int = 0
     time_millis: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class FileChange:
-    """The effect of a commit on some files of a bucket of an append table, before its vectors are written.
-
-    ``removed``: files that go, and whose rows were read under ``read_under``, their vectors by name. ``added``: files
-    that come. ``deleted``: by data file, positions that become deleted and were live when they were read.
-    ``created``: paths of the files that were made for it.
-    """
-
-    place: BucketPath
-    removed: tuple[DataFileMeta, ...] = ()
-    read_under: Mapping[str, DeletionVector] = field(default_factory=dict)
-    added: tuple[DataFileMeta, ...] = ()
-    deleted: Mapping[str, DeletionVector] = field(default_factory=dict)
-    created: tuple[str, ...] = ()

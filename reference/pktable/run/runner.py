@@ -12,27 +12,25 @@ Clauses: CMT-12, RD-9, RD-12.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 import pyarrow as pa
 from pktable_spec.errors import InvalidRequestError
 
-from pktable.bucket.append_rewrite import rewrite_files
 from pktable.bucket.assign import BucketAssigner
-from pktable.bucket.compact import compact_bucket
 from pktable.bucket.read import BucketRead, by_file, positions_by_file
 from pktable.bucket.write import BucketAppend
 from pktable.check.bucket import BucketReport, BucketTask
 from pktable.check.findings import Progress
 from pktable.context import TableContext
-from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.metadata.schema import TableSchema
 from pktable.format.types import BINARIES, STRINGS, DataType
 from pktable.format.vectors.deletion_vector import DeletionVector
 from pktable.ingest.changes import ChangeKind
-from pktable.lsm.bucket import BucketChange, BucketId, BucketState, ChangeRead, FileChange
+from pktable.kinds import kind_of
+from pktable.lsm.bucket import BucketChange, BucketId, BucketState, ChangeRead
 from pktable.lsm.universal import Pick
 from pktable.predicate import Predicate
 from pktable.run.together import AT_ONCE, CORES
@@ -82,24 +80,13 @@ class Piece(Work, Protocol[Result]):
 SMALL_FILE_BYTES: Final = 64 << 10
 """On average, of files that take Python longer than Arrow: threads wait for each other."""
 
-Done = TypeVar("Done")
-
-
-def _or_removed(context: TableContext, token: str, work: Callable[[NewFiles], Done]) -> Done:
-    """Return what ``work`` returns; if it fails remove the files that it made. Clauses: CMT-12."""
-    new = NewFiles(token=token)
-    try:
-        return work(new)
-    except BaseException:
-        new.remove(context.store)
-        raise
-
 
 @dataclass(frozen=True, slots=True)
 class CompactionTask:
-    """One bucket to compact: its state, the files to compact, and the token that names its new files.
+    """Files of a bucket to compact, see `TableKind.compact`: its state, the files, and the token of its new files.
 
-    ``cached_rows``: the rows of some of its files by name; those files are not read.
+    ``cached_rows``: the rows of some of its files by name; those files are not read. ``dropped``: of a statement on an
+    append table, positions to leave out besides, by data file.
     """
 
     state: BucketState
@@ -107,6 +94,7 @@ class CompactionTask:
     token: str
     now_millis: int
     cached_rows: Mapping[str, pa.Table] = field(default_factory=dict)
+    dropped: Mapping[str, DeletionVector] = field(default_factory=dict)
     what: ClassVar[str] = "compact"
     at_once: ClassVar[int] = AT_ONCE
     least_bytes: ClassVar[int] = 0
@@ -116,55 +104,21 @@ class CompactionTask:
         return sum(file.file_size for file in self.chosen.files)
 
     def run(self, context: TableContext) -> BucketChange:
-        return _or_removed(
-            context,
-            self.token,
-            lambda new: compact_bucket(
+        """Compact the files; on failure remove the files that were made. Clauses: CMT-12."""
+        new = NewFiles(token=self.token)
+        try:
+            return kind_of(context.schema, context.root).compact(
                 context,
                 self.state,
                 self.chosen,
                 new,
                 now_millis=self.now_millis,
                 cached_rows=self.cached_rows,
-            ),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class RewriteTask:
-    """Some ``files`` of a bucket of an append table, to be written again without their deleted rows.
-
-    ``dropped``: positions to leave out besides, by data file. ``source``: of the new files. ``token``: names them.
-    """
-
-    state: BucketState
-    files: Sequence[DataFileMeta]
-    token: str
-    now_millis: int
-    source: int
-    dropped: Mapping[str, DeletionVector] = field(default_factory=dict)
-    what: ClassVar[str] = "write files again of"
-    at_once: ClassVar[int] = AT_ONCE
-    least_bytes: ClassVar[int] = 0
-
-    @property
-    def input_bytes(self) -> int:
-        return sum(file.file_size for file in self.files)
-
-    def run(self, context: TableContext) -> FileChange:
-        return _or_removed(
-            context,
-            self.token,
-            lambda new: rewrite_files(
-                context,
-                self.state,
-                self.files,
-                self.dropped,
-                new,
-                source=self.source,
-                now_millis=self.now_millis,
-            ),
-        )
+                dropped=self.dropped,
+            )
+        except BaseException:
+            new.remove(context.store)
+            raise
 
 
 @dataclass(frozen=True, slots=True)
