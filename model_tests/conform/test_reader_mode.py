@@ -13,8 +13,10 @@ from pktable_conform.archive import NEGATIVE, POSITIVE, Archive, Case
 from pktable_conform.reading import ReadFailed, read_case
 from pktable_spec.covers import covers
 
+from model_tests.conform.__main__ import node_reader
 from model_tests.conform.pktable_runner import Program
 from model_tests.conform.reader_faults import FAULTS, SOURCE, Fault, InProcess
+from model_tests.interop.environments import SetupError
 
 ARCHIVE = Archive()
 CASES = {case.name: case for case in ARCHIVE.cases}
@@ -61,6 +63,18 @@ def test_a_reader_that_is_not_pktable_passes(capsys: pytest.CaptureFixture[str])
     assert len(others) == 4
     assert report["counts"] == {"PASS": len(CASES) - 4, "UNSUPPORTED": 4}
     assert [one["case"] for one in report["outcomes"] if one["status"] == "UNSUPPORTED"] == others
+
+
+@covers("META-4", "META-31", "META-33", "META-47", "MRG-19")
+def test_a_reader_in_javascript_passes(capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        runner = node_reader()
+    except SetupError as reason:
+        pytest.skip(f"the reader for Node is not set up: {reason}")
+    assert run(["conform", "--runner", runner, "--format", "json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    others = [name for name, case in CASES.items() if "merge engines" in case.features]
+    assert report["counts"] == {"PASS": len(CASES) - len(others), "UNSUPPORTED": len(others)}
 
 
 def test_pktable_passes_as_a_reader() -> None:

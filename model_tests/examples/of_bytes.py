@@ -211,6 +211,19 @@ def row_fields(data: bytes, columns: Sequence[tuple[str, str]]) -> Iterator[Fiel
 def _slot(type: str, slot: bytes, row: bytes) -> str:
     if type in WIDTHS:
         return f"{struct.unpack_from(WIDTHS[type], slot)[0]}, little-endian"
+    kind, _, numbers = type.partition("(")
+    digits = int(re.match(r"\d*", numbers)[0] or 0)  # type: ignore[index]
+    if kind == "DECIMAL" and digits <= 18:
+        return f"unscaled value {struct.unpack('<q', slot)[0]}"
+    if kind == "TIMESTAMP":
+        if digits <= 3:
+            return f"{struct.unpack('<q', slot)[0]} ms since 1970"
+        nanos, start = struct.unpack("<ii", slot)
+        return f"{nanos} ns, and {struct.unpack_from('<q', row, start)[0]} ms at byte {start} of the row"
+    if kind == "DECIMAL":
+        length, start = struct.unpack("<ii", slot)
+        value = int.from_bytes(row[start : start + length], "big", signed=True)
+        return f"unscaled value {value}, {length} bytes from byte {start} of the row on"
     if slot[7] & 0x80:
         length = slot[7] & 0x7F
         return f"{slot[:length]!r}, in place; the last byte is 0x80 | {length}"
@@ -224,6 +237,8 @@ def of_rows() -> Iterator[Example]:
     for name, key, clauses in (
         ("keys-of-integers", "_MIN_KEY", "META-4 META-5"),
         ("keys-of-strings", "_MAX_KEY", "META-4 META-5 META-24"),
+        ("keys-of-decimals", "_MIN_KEY", "META-80"),
+        ("keys-of-times", "_MIN_KEY", "META-80"),
     ):
         fixture = Fixture(name)
         entry = next(one for one in fixture.entries() if one["_KIND"] == 0)
@@ -259,11 +274,16 @@ def of_metadata() -> Iterator[Example]:
         "An entry of a manifest", "META-3 META-5 LSM-7", lists[0]["_FILE_NAME"], fixture.entries()[0]
     )
     (index,) = fixture.index()
-    yield _listed("An entry of an index manifest", "META-3 DVF-8 DVF-13", snapshot["indexManifest"], index)
+    yield _listed(
+        "An entry of an index manifest", "META-3 META-84 DVF-8 DVF-13", snapshot["indexManifest"], index
+    )
     names = "\n".join(sorted(Fixture("partitions-of-other-types").files)[:30])
     text = f"Some of the fixture `partitions-of-other-types`:\n\n```\n{names}\n```"
-    yield Example("Where the files of a table lie", ("META-9", "META-31", "META-50", "META-59"), text)
+    yield Example(
+        "Where the files of a table lie", ("META-9", "META-31", "META-50", "META-59", "META-81"), text
+    )
     yield _columns(fixture)
+    yield _physical_types(Fixture("values"))
     yield from _checksums(fixture)
     yield from _upkeep()
 
@@ -304,6 +324,21 @@ def _columns(fixture: Fixture) -> Example:
     ]
     text = f"`{name}` of the fixture `pairs`:\n\n{table(('column', 'Parquet type', 'field id', 'compression'), rows)}"
     return Example("The columns of a data file", ("META-7", "META-8", "META-29", "META-32", "META-45"), text)
+
+
+def _physical_types(fixture: Fixture) -> Example:
+    name = next(one for one in fixture.files if one.endswith(".parquet"))
+    found = pq.ParquetFile(io.BytesIO(fixture.files[name])).schema
+    stored = {column.path: column for column in map(found.column, range(len(found.names)))}
+    schema = json.loads(fixture.files["schema/schema-0"])
+    rows = [
+        (f"`{field['name']}`", field["type"], stored[field["name"]].physical_type)
+        for field in schema["fields"]
+    ]
+    text = (
+        f"`{name}` of the fixture `values`:\n\n{table(('column', 'type of the table', 'Parquet type'), rows)}"
+    )
+    return Example("The types of a data file", ("META-82",), text)
 
 
 # ----------------------------------------------------------------- checksums, fences and consumers

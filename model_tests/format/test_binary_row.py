@@ -25,7 +25,7 @@ def rows(draw: st.DrawFn) -> tuple[list[Any], list[Any]]:
     return [draw(st.none() | values_of_type(t)) for t in types], types
 
 
-@covers("META-4", "META-24")
+@covers("META-4", "META-24", "META-80")
 @pytest.mark.parametrize(
     ("values", "types", "stored"),
     [

@@ -35,7 +35,7 @@ def test_a_data_file_holds_keys_then_sequence_then_kind_then_all_columns() -> No
     assert schema.remove_metadata().field("r").type == SCHEMA.arrow_schema.field("r").type
 
 
-@covers("META-8")
+@covers("META-8", "META-82")
 def test_parquet_field_ids_are_those_of_the_schema() -> None:
     sink = io.BytesIO()
     schema = file_schema(SCHEMA)
@@ -57,7 +57,7 @@ def test_parquet_field_ids_are_those_of_the_schema() -> None:
     assert (physical["d"], physical["w"], physical["t"]) == ("INT32", "FIXED_LEN_BYTE_ARRAY", "INT64")
 
 
-@covers("META-31")
+@covers("META-31", "META-81")
 @pytest.mark.parametrize(
     ("value", "text", "path", "path_without_legacy"),
     [

@@ -208,6 +208,24 @@ def _hudi_rust(version: str) -> Start:
     return Start((sys.executable, "-m", "model_tests.hudi.rust_peer"), {**os.environ, "PYTHONPATH": path})
 
 
+def node_program(folder: Path) -> Start:
+    """Return how `runner.mjs` of a folder is started, with the packages of its lock file. Raises SetupError.
+
+    The packages come from npm, and the program is copied to them.
+    """
+    npm, node = _tool("npm"), _tool("node")
+    sources = sorted(path for path in folder.iterdir() if path.suffix in (".mjs", ".json"))
+
+    def install(place: Path) -> None:
+        for source in sources:
+            shutil.copy(source, place)
+        _run(npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix", str(place))
+
+    made_of = [text for source in sources for text in (source.name, source.read_text("utf-8"))]
+    place = kept(f"node-{folder.name}", made_of, install)
+    return Start((node, str(place / "runner.mjs")), os.environ)
+
+
 SETUPS: Final[Mapping[str, Callable[[str], Start]]] = {
     "paimon-jvm": _jvm,
     "pypaimon": _pypaimon,
@@ -231,7 +249,7 @@ def _pip(*arguments: str, python: str = sys.executable) -> None:
 
 
 def _tool(name: str) -> str:
-    """Return the path of a tool of Java: of JAVA_HOME where it is set. Raises SetupError."""
+    """Return the path of a tool; one of JAVA_HOME goes first where that is set. Raises SetupError."""
     home = os.environ.get("JAVA_HOME")
     found = shutil.which(name, path=str(Path(home) / "bin")) if home else None
     found = found or shutil.which(name)

@@ -156,7 +156,7 @@ def test_statistics_that_paimon_0_9_has_copied_without_their_columns_exclude_not
     assert Table.open(tmp_path).to_arrow(where="n = 4").num_rows == 1
 
 
-@covers("META-17", "META-29", "META-30", "RD-1", "RD-7", "RD-8")
+@covers("META-17", "META-29", "META-30", "META-83", "RD-1", "RD-7", "RD-8")
 @pytest.mark.parametrize("kind", FILES)
 def test_files_of_other_formats_hold_the_same_rows(path: Path, kind: str) -> None:
     expected = rows_by_condition(Table.open(path))

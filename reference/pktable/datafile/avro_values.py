@@ -3,7 +3,7 @@
 Paimon writes a time as a number in the unit that the schema's logical type names, a decimal as the big-endian
 bytes of its unscaled value, and a MAP whose keys are not strings as an array of entries.
 
-Clauses: META-17, META-44.
+Clauses: META-17, META-44, META-83.
 """
 
 from __future__ import annotations

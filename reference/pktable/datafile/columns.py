@@ -31,7 +31,7 @@ PARQUET_WRITE_OPTIONS: Final[dict[str, Any]] = {
     # Parquet has its own column types; an additional Arrow schema could contradict them.
     "store_schema": False,
 }
-"""Arguments of `pyarrow.parquet.ParquetWriter`, except the compression. Clauses: META-10."""
+"""Arguments of `pyarrow.parquet.ParquetWriter`, except the compression. Clauses: META-10, META-82."""
 
 
 def key_column_names(schema: TableSchema) -> list[str]:

@@ -7,7 +7,7 @@ in the variable part. Strings and binaries of up to 7 bytes are in the slot itse
 The subtle case is null: a null DECIMAL of more than 18 digits, or a null timestamp of more than 3, still has its room
 in the variable part, and its slot holds the offset of that room.
 
-Clauses: META-4, META-5, META-24.
+Clauses: META-4, META-5, META-24, META-80.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Build the directory name of a partition: partition values as text, special characters percent-encoded.
 
-Clauses: META-9, META-31.
+Clauses: META-9, META-31, META-81.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def partition_path(
 
     ``legacy_names``: the option ``partition.legacy-name``, by default true, under which a DATE is written
     as its number of days. ``default_name``: the name of null and blank values.
-    Raises InvalidRequestError for a type or a time that cannot name a directory. Clauses: META-9, META-31.
+    Raises InvalidRequestError for a type or a time that cannot name a directory. Clauses: META-9, META-31, META-81.
     """
     return "/".join(
         f"{escaped(field.name)}={escaped(_spelled(value, field.type, legacy_names) or default_name)}"

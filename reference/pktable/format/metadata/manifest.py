@@ -159,6 +159,13 @@ def _entry_kind(value: int, at: str) -> int:
     return value
 
 
+def _added(value: int, at: str) -> int:
+    """Return the kind of an entry of an index manifest, which names what is there. Clauses: META-84."""
+    if value != ADD:
+        raise ValueError(f"{ADD}")
+    return value
+
+
 _ENTRY_KIND: Final = replace(INT, decode=_entry_kind)
 
 _STATS: Final = RecordTable(
@@ -284,7 +291,7 @@ INDEX_MANIFEST: Final = RecordFile(
     1,
     RecordTable(
         IndexManifestEntry,
-        ("_KIND", "kind", _ENTRY_KIND),
+        ("_KIND", "kind", replace(INT, decode=_added)),
         ("_PARTITION", "partition", BYTES),
         ("_BUCKET", "bucket", INT),
         ("_INDEX_TYPE", "index_type", TEXT),
@@ -340,6 +347,6 @@ def encode_index_manifest(entries: Iterable[IndexManifestEntry]) -> bytes:
 def decode_index_manifest(data: bytes, at: str, *, size: int | None = None) -> list[IndexManifestEntry]:
     """Return the entries of an index manifest, in order. ``size``: of the file, where it is known.
 
-    Raises CorruptFileError. Clauses: META-22, META-23, META-34.
+    Raises CorruptFileError. Clauses: META-22, META-23, META-34, META-84.
     """
     return INDEX_MANIFEST.decode(data, at, size)

@@ -1,0 +1,340 @@
+// A table in a directory, read as docs/reading-a-table.md says, step by step.
+
+import { existsSync, readFileSync, readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { recordsOf } from './avro.mjs'
+import { Refused, decoding, expect } from './damaged.mjs'
+import { rowsOf } from './datafile.mjs'
+import { vectorsOf } from './vectors.mjs'
+import { compare, conversion, textOf, typeOf, valueOf } from './values.mjs'
+
+const ADDS = [0, 2] // +I and +U
+const OPERATORS = {
+  '=': (order) => order === 0,
+  '<>': (order) => order !== 0,
+  '<': (order) => order < 0,
+  '<=': (order) => order <= 0,
+  '>': (order) => order > 0,
+  '>=': (order) => order >= 0,
+}
+/** How options begin on which rows depend (options.md), and the ones of them that this reader may do without. */
+const CHANGES_ROWS =
+  /^(fields?\.|sequence\.|merge-|deletion-vectors\.|partial-update\.|aggregation\.|deduplicate\.|first-row\.|ignore-|force-|rowkind\.|record-level\.|changelog-|bucket|primary-key|pk-|scan\.|log\.scan|incremental-|branch|chain-table\.|postpone\.|batch-|query-auth|partition\.|data-evolution\.|row-tracking\.|data-file\.|index-file-|manifest\.|type$)/
+const KNOWN =
+  /^(merge-engine|sequence\.field(\.sort-order)?|deletion-vectors\.(enabled|bitmap64|merge-on-read|version|target-file-size)|bucket(-key)?|partition\.(default|legacy)-name|changelog-producer|data-file\.(thin-mode|prefix)|manifest\.(format|compression|target-file-size|merge-min-count|full-compaction-threshold-size)|force-lookup)$/
+const FIELDS = {
+  list: '_VERSION _FILE_NAME _FILE_SIZE _NUM_ADDED_FILES _NUM_DELETED_FILES _PARTITION_STATS _SCHEMA_ID _MIN_BUCKET _MAX_BUCKET _MIN_LEVEL _MAX_LEVEL _MIN_ROW_ID _MAX_ROW_ID _TOTAL_BUCKETS _EXTRA_FILES',
+  manifest: '_VERSION _KIND _PARTITION _BUCKET _TOTAL_BUCKETS _FILE',
+  index:
+    '_VERSION _KIND _PARTITION _BUCKET _INDEX_TYPE _FILE_NAME _FILE_SIZE _ROW_COUNT _DELETIONS_VECTORS_RANGES _EXTERNAL_PATH _GLOBAL_INDEX',
+  file: '_FILE_NAME _FILE_SIZE _ROW_COUNT _MIN_KEY _MAX_KEY _KEY_STATS _VALUE_STATS _MIN_SEQUENCE_NUMBER _MAX_SEQUENCE_NUMBER _SCHEMA_ID _LEVEL _EXTRA_FILES _CREATION_TIME _DELETE_ROW_COUNT _EMBEDDED_FILE_INDEX _FILE_SOURCE _VALUE_STATS_COLS _EXTERNAL_PATH _FIRST_ROW_ID _WRITE_COLS _WRITE_COLS_SEQUENCES',
+}
+
+export class Table {
+  constructor(root) {
+    this.root = root
+    const numbers = this.numbers('schema', 'schema-')
+    expect(numbers.length, 'expected a schema, found none')
+    this.latest = this.schema(Math.max(...numbers))
+    for (const name of Object.keys(this.latest.options)) {
+      expect(!CHANGES_ROWS.test(name) || KNOWN.test(name), `the option ${name} is not known`)
+    }
+  }
+
+  // ---------------------------------------------------------------- files
+
+  /** Return the bytes of a file. `size`: what metadata says, if it says it. */
+  stored(name, size) {
+    const path = join(this.root, name)
+    expect(existsSync(path), `${name}: expected a file, found none`)
+    const data = readFileSync(path)
+    const isRight = size === undefined || size === null || BigInt(size) === BigInt(data.length)
+    expect(isRight, `${name}: expected ${size} bytes, found ${data.length}`)
+    return data
+  }
+
+  json(name) {
+    return decoding(name, () => JSON.parse(this.stored(name)))
+  }
+
+  /** Return the records of a file in `manifest/`. Clauses: META-60. */
+  records(name, fields, version, size) {
+    const known = FIELDS[fields].split(' ')
+    const found = recordsOf(name, this.stored(`manifest/${name}`, size))
+    for (const record of found) {
+      expect(record._VERSION === version, `${name}: expected the version ${version}, found ${record._VERSION}`)
+      allKnown(name, record, known)
+    }
+    return found
+  }
+
+  numbers(folder, start) {
+    const path = join(this.root, folder)
+    const names = existsSync(path) ? readdirSync(path) : []
+    return names.filter((name) => name.startsWith(start)).map((name) => Number(name.slice(start.length)))
+  }
+
+  schema(number) {
+    const found = this.json(`schema/schema-${number}`)
+    expect(found.id === Number(number), `schema-${number}: found the id ${found.id}`)
+    const fields = found.fields.map(({ id, name, type }) => ({ id, name, type: typeOf(type) }))
+    return { ...found, options: found.options ?? {}, fields }
+  }
+
+  snapshot(request) {
+    const numbers = this.numbers('snapshot', 'snapshot-')
+    if (request.tag === undefined && request.snapshot === undefined && !numbers.length) return null
+    const number = request.snapshot ?? Math.max(...numbers)
+    const name = request.tag === undefined ? `snapshot/snapshot-${number}` : `tag/tag-${request.tag}`
+    const found = this.json(name)
+    expect(found.version === 3, `${name}: expected the version 3, found ${found.version}`)
+    expect(request.tag !== undefined || found.id === number, `${name}: found the id ${found.id}`)
+    for (const field of ['schemaId', 'baseManifestList', 'deltaManifestList']) {
+      expect(field in found, `${name}: expected the field ${field}, found none`)
+    }
+    return found
+  }
+
+  // ----------------------------------------------------------------- plan
+
+  /** Return the live data files, each with partition and bucket. Clauses: CMT-4, META-3, META-12. */
+  files(snapshot) {
+    const live = new Map()
+    for (const which of ['base', 'delta']) {
+      const list = snapshot[`${which}ManifestList`]
+      for (const meta of this.records(list, 'list', 2, snapshot[`${which}ManifestListSize`])) {
+        const name = meta._FILE_NAME
+        const entries = this.records(name, 'manifest', 2, meta._FILE_SIZE)
+        const added = entries.filter((entry) => entry._KIND === 0).length
+        const isRight =
+          BigInt(added) === meta._NUM_ADDED_FILES && BigInt(entries.length - added) === meta._NUM_DELETED_FILES
+        expect(isRight, `${name}: ${added} of ${entries.length} entries are added files`)
+        for (const entry of entries) take(live, name, entry)
+      }
+    }
+    return [...live.values()]
+  }
+
+  /** Return the deleted positions of the data files of a snapshot, by `placeOf`. Clauses: DV-16, META-50. */
+  vectors(snapshot, hasBuckets) {
+    const found = new Map()
+    const buckets = new Set()
+    if (!snapshot.indexManifest) return found
+    for (const entry of this.records(snapshot.indexManifest, 'index', 1)) {
+      const name = entry._FILE_NAME
+      expect(entry._KIND === 0, `${snapshot.indexManifest}: an entry of kind ${entry._KIND}`)
+      if (entry._INDEX_TYPE !== 'DELETION_VECTORS') continue
+      expect((entry._EXTERNAL_PATH ?? null) === null, `${name}: external paths are not known`)
+      const bucket = placeOf(entry, '')
+      expect(!buckets.has(bucket) || !hasBuckets, `the bucket of ${name} has two DV index files`)
+      buckets.add(bucket)
+      const data = this.stored(`index/${name}`, entry._FILE_SIZE)
+      for (const [file, positions] of decoding(name, () => vectorsOf(entry, data))) {
+        const place = placeOf(entry, file)
+        expect(!found.has(place), `${file} has two vectors`)
+        found.set(place, positions)
+      }
+    }
+    return found
+  }
+
+  // ----------------------------------------------------------------- rows
+
+  /** Return the rows of a read, as the protocol spells them. */
+  async read(request) {
+    const snapshot = this.snapshot(request)
+    const schema = snapshot === null || !isNamed(request) ? this.latest : this.schema(snapshot.schemaId)
+    const types = Object.fromEntries(schema.fields.map(({ name, type }) => [name, type]))
+    const at = Object.fromEntries(schema.fields.map(({ name }, number) => [name, number]))
+    let rows = snapshot === null ? [] : await this.rows(snapshot, schema, Boolean(request.fresh))
+    for (const [column, operator, text] of request.where ?? []) {
+      const value = valueOf(text, types[column])
+      const holds = (found) => found !== null && OPERATORS[operator](compare(found, value))
+      rows = rows.filter((row) => holds(row[at[column]]))
+    }
+    const names = request.columns ?? Object.keys(types)
+    return rows.slice(0, request.limit).map((row) => names.map((name) => textOf(row[at[name]], types[name])))
+  }
+
+  /** Return the rows of a snapshot in the columns of a schema. Clauses: RD-1, RD-4, RD-5, RD-22, RD-28, DV-15. */
+  async rows(snapshot, schema, fresh) {
+    const options = this.latest.options
+    const hasKey = schema.primaryKeys.length > 0
+    const hasVectors = enabled(this.schema(snapshot.schemaId))
+    const mergesAll = !hasVectors || fresh || options['deletion-vectors.merge-on-read'] === 'true'
+    const deleted = this.vectors(snapshot, hasKey || Number(options.bucket ?? -1) > 0)
+    const buckets = new Map()
+    for (const file of this.files(snapshot)) {
+      if (file.bucket === -2) continue
+      const gone = deleted.get(file.place) ?? new Set()
+      const count = file._ROW_COUNT
+      for (const position of gone) expect(position < count, `${file._FILE_NAME}: position ${position} of ${count}`)
+      file.isOlder = hasVectors && !enabled(this.schema(file._SCHEMA_ID))
+      if (hasKey && !mergesAll && file._LEVEL === 0 && !file.isOlder) continue
+      const records = (await this.recordsOf(file, schema)).filter((_, position) => !gone.has(BigInt(position)))
+      if (!buckets.has(file.inBucket)) buckets.set(file.inBucket, [])
+      buckets.get(file.inBucket).push({ file, records })
+    }
+    return [...buckets.values()].flatMap((runs) => {
+      const isSimple = !hasKey || (!mergesAll && !mustMerge(runs))
+      return isSimple ? runs.flatMap(({ records }) => records.map((one) => one.row)) : this.merged(runs, schema)
+    })
+  }
+
+  /** Return the records of a data file, each with its kind, sequence number and row in the columns of a schema. */
+  async recordsOf(file, schema) {
+    const name = file._FILE_NAME
+    expect((file._EXTERNAL_PATH ?? null) === null, `${name}: external paths are not known`)
+    expect((file._FIRST_ROW_ID ?? null) === null, `${name}: row ids are not known`)
+    const path = join(this.directory(file.partition, schema), `bucket-${file.bucket}`, name)
+    const data = this.stored(path, file._FILE_SIZE)
+    const then = new Map(this.schema(file._SCHEMA_ID).fields.map((field) => [field.id, field]))
+    const columns = schema.fields.map(({ id, type }) => {
+      const old = then.get(id)
+      return old && { name: old.name, convert: conversion(old.type, type), type: old.type }
+    })
+    const types = Object.fromEntries(columns.filter(Boolean).map((column) => [column.name, column.type]))
+    const own = schema.primaryKeys.length ? { _SEQUENCE_NUMBER: null, _VALUE_KIND: null } : {}
+    const rows = await rowsOf(name, data, { ...types, ...own })
+    expect(BigInt(rows.length) === file._ROW_COUNT, `${name}: ${rows.length} rows, not ${file._ROW_COUNT}`)
+    return rows.map((row) => ({
+      sequence: row._SEQUENCE_NUMBER,
+      isAdd: ADDS.includes(row._VALUE_KIND),
+      row: columns.map((column) => (column ? column.convert(row[column.name]) : null)),
+    }))
+  }
+
+  /** Return the newest row of each key, unless it is a retraction. Clauses: MRG-1, MRG-2, MRG-3, MRG-6, MRG-19. */
+  merged(runs, schema) {
+    const options = this.latest.options
+    const engine = options['merge-engine'] ?? 'deduplicate'
+    expect(engine === 'deduplicate', `the merge engine ${engine} is not known`)
+    const at = (name) => schema.fields.findIndex((field) => field.name === name)
+    const key = schema.primaryKeys.map(at)
+    const ordering = (options['sequence.field'] ?? '').split(',').filter(Boolean).map((name) => at(name.trim()))
+    const sign = options['sequence.field.sort-order'] === 'descending' ? -1 : 1
+    const newest = new Map()
+    for (const { records } of runs.sort((a, b) => newerRun(a.file, b.file))) {
+      for (const record of records) {
+        const identity = JSON.stringify(key.map((number) => textOf(record.row[number], schema.fields[number].type)))
+        const other = newest.get(identity)
+        if (other === undefined || isNewer(record, other, ordering, sign)) newest.set(identity, record)
+      }
+    }
+    return [...newest.values()].filter((record) => record.isAdd).map((record) => record.row)
+  }
+
+  /** Return the directory of a partition. Clauses: META-9, META-31, META-81. */
+  directory(partition, schema) {
+    const types = new Map(schema.fields.map((field) => [field.name, field.type]))
+    const values = decoding('_PARTITION', () => binaryRow(partition, schema.partitionKeys.map((one) => types.get(one))))
+    const empty = this.latest.options['partition.default-name'] ?? '__DEFAULT_PARTITION__'
+    const text = (value) => (value === null || !value.trim() ? empty : value)
+    const legacy = this.latest.options['partition.legacy-name'] !== 'false'
+    expect(legacy, 'the option partition.legacy-name is not known')
+    return schema.partitionKeys.map((name, number) => `${inPath(name)}=${inPath(text(values[number]))}`).join('/')
+  }
+}
+
+function allKnown(name, record, known) {
+  for (const [field, value] of Object.entries(record)) {
+    const isEmpty = value === null || value === undefined || (Array.isArray(value) && !value.length)
+    expect(known.includes(field) || isEmpty, `${name}: the field ${field} is not known`)
+  }
+}
+
+/** Take an entry of a manifest into the live files. */
+function take(live, name, { _KIND: kind, _PARTITION: partition, _BUCKET: bucket, _FILE: file }) {
+  allKnown(name, file, FIELDS.file.split(' '))
+  const entry = { _PARTITION: partition, _BUCKET: bucket }
+  const identity = `${file._LEVEL} ${placeOf(entry, file._FILE_NAME)}`
+  if (kind === 0) {
+    expect(!live.has(identity), `${file._FILE_NAME} is added twice`)
+    const places = { place: placeOf(entry, file._FILE_NAME), inBucket: placeOf(entry, '') }
+    live.set(identity, { ...file, partition, bucket, ...places })
+  } else {
+    expect(kind === 1 && live.delete(identity), `${file._FILE_NAME} is deleted and was not added`)
+  }
+}
+
+function placeOf(entry, name) {
+  return `${entry._PARTITION.toString('hex')} ${entry._BUCKET} ${name}`
+}
+
+function isNamed(request) {
+  return request.snapshot !== undefined || request.tag !== undefined
+}
+
+function enabled(schema) {
+  return schema.options['deletion-vectors.enabled'] === 'true'
+}
+
+/** Whether a default read of a bucket with vectors has to merge. Clauses: RD-5, RD-28, DV-15. */
+function mustMerge(runs) {
+  const deepest = Math.max(...runs.map(({ file }) => file._LEVEL))
+  return runs.some(
+    ({ file, records }) => (file.isOlder && file._LEVEL < deepest) || records.some((record) => !record.isAdd),
+  )
+}
+
+/** Compare two files: a negative number if the run of the first is newer. Clauses: LSM-4. */
+function newerRun(a, b) {
+  if (a._LEVEL || b._LEVEL) return a._LEVEL - b._LEVEL
+  return (
+    compare(b._MAX_SEQUENCE_NUMBER, a._MAX_SEQUENCE_NUMBER) ||
+    compare(b._MIN_SEQUENCE_NUMBER, a._MIN_SEQUENCE_NUMBER) ||
+    compare(a._CREATION_TIME ?? 0n, b._CREATION_TIME ?? 0n) ||
+    compare(a._FILE_NAME, b._FILE_NAME)
+  )
+}
+
+/** Whether a record wins over another one, of a newer run. */
+function isNewer(record, other, ordering, sign) {
+  for (const at of ordering) {
+    const [value, old] = [record.row[at], other.row[at]]
+    const order = value === null || old === null ? Number(old === null) - Number(value === null) : sign * compare(value, old)
+    if (order) return order > 0
+  }
+  const order = compare(record.sequence, other.sequence) || Number(record.isAdd) - Number(other.isAdd)
+  return order > 0
+}
+
+/** Return the texts of the fields of a BinaryRow behind its number of fields. Clauses: META-4, META-24, META-80. */
+function binaryRow(data, types) {
+  expect(data.readInt32BE(0) === types.length, `a partition of ${data.readInt32BE(0)} values`)
+  const row = data.subarray(4)
+  const start = ((types.length + 63 + 8) >> 6) * 8
+  return types.map((type, number) => {
+    const at = start + 8 * number
+    if ((row[(number + 8) >> 3] >> ((number + 8) & 7)) & 1) return null
+    switch (type.kind) {
+      case 'TINYINT':
+        return String(row.readInt8(at))
+      case 'SMALLINT':
+        return String(row.readInt16LE(at))
+      case 'INT':
+      case 'DATE':
+        return String(row.readInt32LE(at))
+      case 'BIGINT':
+        return String(row.readBigInt64LE(at))
+      case 'BOOLEAN':
+        return String(row[at] !== 0)
+      case 'STRING':
+      case 'VARCHAR':
+      case 'CHAR': {
+        if (row[at + 7] & 0x80) return row.subarray(at, at + (row[at + 7] & 0x7f)).toString()
+        const [length, from] = [row.readInt32LE(at), row.readInt32LE(at + 4)]
+        return row.subarray(from, from + length).toString()
+      }
+      default:
+        throw new Refused(`a partition key of type ${type.kind} is not known`)
+    }
+  })
+}
+
+function inPath(text) {
+  // eslint-disable-next-line no-control-regex
+  return text.replace(/[\x00-\x1f\x7f"#%'*/:=?\\{}[\]^]/g, (found) => {
+    return `%${found.charCodeAt(0).toString(16).toUpperCase().padStart(2, '0')}`
+  })
+}
