@@ -1,8 +1,8 @@
 """Make the archive of fixtures. ``python -m model_tests.conform.fixtures`` writes it, ``--check`` compares.
 
 Names and times are counted, so that the same code makes the same bytes. Tables are those of `model_tests/vectors`,
-which Paimon wrote, and those of `tables`, which pktable writes. Damaged ones are copies of these with one file changed;
-`damaged` has them.
+which Paimon wrote, and those of `tables` and `special_tables`, which pktable writes. Damaged ones are copies of these
+with one file changed; `damaged` has them.
 """
 
 from __future__ import annotations
@@ -21,14 +21,17 @@ import pyarrow as pa
 from pktable import Table
 from pktable_conform import archive
 from pktable_conform.archive import INDEX, NEGATIVE, OPEN, POSITIVE, stated
+from pktable_spec.errors import InvalidRequestError
 
 from model_tests import corpus
 from model_tests.conform import covering, damaged, tables
 from model_tests.conform.damages import Damage
+from model_tests.conform.special_tables import SPECIAL
+from model_tests.conform.tables import Made
 from model_tests.interop.plain import rows_of
 from model_tests.real_data import VECTORS
 
-VERSION: Final = "2"
+VERSION: Final = "3"
 STORED: Final = Path(archive.__file__).parent / archive.SHIPPED
 EPOCH: Final = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip file holds
 PORTABLE: Final = {"write", "compact", "reopen", "read"}
@@ -65,7 +68,7 @@ def made() -> dict[str, bytes]:
     making = Making()
     of_paimon(making)
     with tempfile.TemporaryDirectory(prefix="pktable-fixtures-") as folder:
-        for one in tables.TABLES:
+        for one in (*tables.TABLES, *SPECIAL):
             root = Path(folder) / one.name
             with tables.counted():
                 one.make(root)
@@ -77,9 +80,9 @@ def made() -> dict[str, bytes]:
                 one.clauses,
                 features=list(one.features),
                 base=one.name,
-                reads=list(reads_of(Table.open(root), one.asked)),
+                reads=list(reads_of(Table.open(root), one)),
             )
-        for damage in damaged.DAMAGES:
+        for damage in (*damaged.DAMAGES, *damaged.HARMLESS):
             add_damaged(making, damage, Path(folder))
     return {INDEX: json.dumps(making.index(), ensure_ascii=False, indent=1).encode(), **making.files}
 
@@ -118,18 +121,30 @@ def features_of(script: Sequence[Mapping[str, Any]]) -> list[str]:
     return found
 
 
-def reads_of(table: Table, asked: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+FEATURE_OF: Final = {"snapshot": "snapshots", "tag": "tags", "branch": "branches", "timestamp": "times"}
+"""What an argument of a read needs, if that has another name."""
+
+
+def reads_of(table: Table, one: Made) -> Iterator[dict[str, Any]]:
     """Yield reads of the latest snapshot, of each snapshot by id, and those that are asked for."""
-    everything: list[Mapping[str, Any]] = [{}, *({"snapshot": one.id} for one in table.snapshots()), *asked]
-    for arguments in everything:
+    everything: list[Mapping[str, Any]] = [{}, *({"snapshot": each.id} for each in table.snapshots())]
+    for arguments in (*everything, *one.asked):
         limit = arguments.get("limit")
         rows = tables.read(table, {name: value for name, value in arguments.items() if name != "limit"})
-        answers = tables.answers(rows, limit)
-        features = [
-            "snapshots" if name == "snapshot" else "tags" if name == "tag" else name for name in arguments
-        ]
-        fields = {"arguments": dict(arguments), "features": features, "answers": answers}
-        yield {name: value for name, value in fields.items() if value}
+        yield _read(arguments, tables.answers(rows, limit))
+    for arguments in one.refused:
+        try:
+            tables.read(table, arguments)
+        except InvalidRequestError as refusal:
+            yield _read(arguments, [{"refused": str(refusal).partition("; ")[0]}])
+        else:
+            raise AssertionError(f"{one.name}: {arguments} is not refused")
+
+
+def _read(arguments: Mapping[str, Any], answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    features = [FEATURE_OF.get(name, name) for name in arguments]
+    fields = {"arguments": dict(arguments), "features": features, "answers": list(answers)}
+    return {name: value for name, value in fields.items() if value}
 
 
 def add_damaged(making: Making, damage: Damage, folder: Path) -> None:
@@ -154,16 +169,18 @@ def add_damaged(making: Making, damage: Damage, folder: Path) -> None:
     for name, member in changed.items():
         making.files[member] = after[name]
     refusal = {"refused": damage.what}
+    kind = POSITIVE if damage.harmless else OPEN if damage.may_be_read else NEGATIVE
+    answers = {POSITIVE: [latest], OPEN: [refusal, latest], NEGATIVE: [refusal]}
     making.add(
         damage.name,
-        OPEN if damage.may_be_read else NEGATIVE,
+        kind,
         damage.what,
         damage.clauses,
         features=list(damage.features),
         base=damage.base,
         changed=changed,
         removed=sorted(name[start:] for name in before if name[start:] not in after),
-        reads=[{"answers": [refusal, latest] if damage.may_be_read else [refusal]}],
+        reads=[{"answers": answers[kind]}],
     )
 
 

@@ -1,10 +1,11 @@
 """A reader written from the clauses alone, as a runner of the conformance kit: Avro, Parquet, Roaring and JSON.
 
-It knows tables with a key and the merge engine deduplicate, with and without deletion vectors, and append tables. What
-it does not know it refuses by name. It shares no code with pktable. ``python model_tests/conform/plain_reader.py``
-reads commands from standard input, as `docs/conform.md` says.
+It knows tables with a key and the merge engine deduplicate, with and without deletion vectors, and append tables, in
+Parquet and ORC. What it does not know it refuses by name. It shares no code with pktable.
+``python model_tests/conform/plain_reader.py`` reads commands from standard input, as `docs/conform.md` says.
 """
 
+import datetime
 import decimal
 import io
 import json
@@ -16,6 +17,7 @@ from typing import Any
 
 import fastavro
 import pyarrow as pa
+import pyarrow.orc as po
 import pyarrow.parquet as pq
 from pyroaring import BitMap
 
@@ -29,10 +31,70 @@ FEATURES = [
     "append",
     "vectors of 64 bits",
     "evolution",
+    "orc",
     "snapshots",
     "tags",
+    "times",
+    "branches",
     "fresh",
 ]
+# How options begin on which rows depend (TBL-34), and those of them that are known here or change nothing of a read.
+OF_ROWS = (
+    *("fields.", "field.", "sequence.", "merge-", "deletion-vectors.", "partial-update.", "aggregation."),
+    *("deduplicate.", "first-row.", "ignore-", "force-", "rowkind.", "record-level.", "changelog-", "bucket"),
+    *(
+        "primary-key",
+        "pk-",
+        "scan.",
+        "log.scan",
+        "incremental-",
+        "branch",
+        "chain-table.",
+        "postpone.",
+        "batch-",
+    ),
+    *(
+        "query-auth",
+        "partition.",
+        "data-evolution.",
+        "row-tracking.",
+        "data-file.",
+        "index-file-",
+        "manifest.",
+    ),
+    "type",
+)
+KNOWN = {
+    *("merge-engine", "sequence.field", "bucket", "bucket-key", "changelog-producer"),
+    *("deletion-vectors.enabled", "deletion-vectors.bitmap64", "deletion-vectors.merge-on-read"),
+    *("data-file.thin-mode", "data-file.path-directory", "index-file-in-data-file-dir"),
+    *("manifest.merge-min-count", "partition.legacy-name"),
+}
+# Fields of the records of manifests, manifest lists and index manifests that no read depends on here.
+NO_MATTER = {"_TOTAL_BUCKETS", "_EXTRA_FILES", "_WRITE_COLS_SEQUENCES"}
+FIELDS = {
+    *(
+        "_VERSION",
+        "_KIND",
+        "_FILE_NAME",
+        "_FILE_SIZE",
+        "_NUM_ADDED_FILES",
+        "_NUM_DELETED_FILES",
+        "_SCHEMA_ID",
+    ),
+    *("_PARTITION_STATS", "_MIN_BUCKET", "_MAX_BUCKET", "_MIN_LEVEL", "_MAX_LEVEL", "_PARTITION", "_BUCKET"),
+    *(
+        "_FILE",
+        "_INDEX_TYPE",
+        "_ROW_COUNT",
+        "_DELETIONS_VECTORS_RANGES",
+        "_MIN_KEY",
+        "_MAX_KEY",
+        "_KEY_STATS",
+    ),
+    *("_VALUE_STATS", "_VALUE_STATS_COLS", "_MIN_SEQUENCE_NUMBER", "_MAX_SEQUENCE_NUMBER", "_LEVEL"),
+    *("_CREATION_TIME", "_DELETE_ROW_COUNT", "_EMBEDDED_FILE_INDEX", "_FILE_SOURCE", "_WRITE_COLS"),
+}
 
 
 class Damaged(Exception):  # noqa: N818 -- becomes an answer
@@ -62,7 +124,19 @@ def as_json(path: Path) -> Any:
 
 
 def avro(path: Path, size: Any = None) -> list[Any]:
-    return list(fastavro.reader(io.BytesIO(stored(path, size))))
+    found: list[Any] = list(fastavro.reader(io.BytesIO(stored(path, size))))
+    for record in found:
+        unknown = (record.keys() | record.get("_FILE", {}).keys()) - FIELDS - NO_MATTER
+        for name in unknown:
+            value = record.get(name, record.get("_FILE", {}).get(name))
+            expect(value in (None, []), f"{path.name}: the field {name} is not known")
+    return found
+
+
+def numbers(folder: Path, start: str) -> list[int]:
+    """Return the numbers of the files of a name; one after which there is none of 64 bits is no number of a file."""
+    found = [path.name[len(start) :] for path in folder.glob(f"{start}*")]
+    return [int(text) for text in found if text.isdigit() and int(text) < 2**63 - 1]
 
 
 def live_files(root: Path, snapshot: Any) -> dict[Any, Any]:
@@ -97,18 +171,19 @@ def take_in(live: dict[Any, Any], entry: Any) -> None:
 # ------------------------------------------------------ deletion vectors
 
 
-def vectors(root: Path, snapshot: Any, has_buckets: bool) -> dict[Any, Any]:
-    """Return the deleted positions by partition, bucket and name of the data file."""
+def vectors(root: Path, snapshot: Any, has_buckets: bool, beside: Any) -> dict[Any, Any]:
+    """Return the deleted positions by partition, bucket and name of the data file. ``beside``: gives other folders."""
     found: dict[Any, Any] = {}
     buckets = set()
     for entry in avro(root / "manifest" / snapshot["indexManifest"]) if snapshot.get("indexManifest") else []:
+        expect(entry["_KIND"] == 0, f"index manifest: an entry of kind {entry['_KIND']}")
         if entry["_INDEX_TYPE"] != "DELETION_VECTORS":
             continue
         bucket = entry["_PARTITION"], entry["_BUCKET"]
         expect(entry["_VERSION"] == 1, f"index manifest: version {entry['_VERSION']}")
         expect(bucket not in buckets or not has_buckets, f"bucket {bucket[1]} has two DV index files")
         buckets.add(bucket)
-        data = stored(root / "index" / entry["_FILE_NAME"], entry["_FILE_SIZE"])
+        data = stored(beside(*bucket) / entry["_FILE_NAME"], entry["_FILE_SIZE"])
         ranges = entry["_DELETIONS_VECTORS_RANGES"] or []
         expect(entry["_ROW_COUNT"] == len(ranges), f"{entry['_FILE_NAME']}: {entry['_ROW_COUNT']} vectors")
         expect(data[0] == 1, f"{entry['_FILE_NAME']}: version byte {data[0]}")
@@ -152,30 +227,58 @@ def positions_of_64_bits(body: bytes) -> set[int]:
 # ------------------------------------------------------------ data files
 
 
-def directory(partition: bytes, fields: list[Any]) -> str:
-    """Return the directory of a partition, which is stored as a BinaryRow behind its number of fields."""
+def directory(partition: bytes, fields: list[Any], legacy: bool) -> str:
+    """Return the directory of a partition, which is stored as a BinaryRow behind its number of fields.
+
+    ``legacy``: whether dates are spelt as days, and times with a T.
+    """
     row, found = partition[4:], []
     nulls = ((len(fields) + 71) // 64) * 8
     for number, field in enumerate(fields):
         slot = row[nulls + 8 * number : nulls + 8 * number + 8]
         is_null = row[(number + 8) // 8] >> ((number + 8) % 8) & 1
-        text = None if is_null else partition_text(row, slot, field["type"])
+        text = None if is_null else partition_text(row, slot, field["type"], legacy)
         found.append(f"{field['name']}={in_path(text)}")
     return "/".join(found)
 
 
-def partition_text(row: bytes, slot: bytes, type: str) -> str:
-    kind = type.split()[0].partition("(")[0]
+def partition_text(row: bytes, slot: bytes, type: str, legacy: bool) -> str:
+    kind, _, given = type.split(" NOT")[0].partition("(")
+    digits = [int(one) for one in given.partition(")")[0].split(",") if one]
+    first, start = struct.unpack("<ii", slot)
     if kind in ("STRING", "VARCHAR", "CHAR"):
         if slot[7] & 0x80:  # at most seven bytes lie in the slot
             return slot[: slot[7] & 0x7F].decode()
-        where = struct.unpack("<q", slot)[0]
-        return row[where >> 32 : (where >> 32) + (where & 0xFFFFFFFF)].decode()
+        return row[start : start + first].decode()
     if kind == "BOOLEAN":
         return "true" if slot[0] else "false"
+    if kind == "DECIMAL":
+        big = int.from_bytes(row[start : start + first], "big", signed=True)
+        unscaled = big if digits[0] > 18 else struct.unpack("<q", slot)[0]
+        return format(decimal.Decimal(unscaled).scaleb(-digits[1], decimal.Context(prec=40)), "f")
+    if kind == "TIMESTAMP":
+        compact = digits[0] <= 3
+        millis = struct.unpack_from("<q", slot if compact else row, 0 if compact else start)[0]
+        return time_text(millis // 1000, millis % 1000 * 10**6 + (0 if compact else first), digits[0], legacy)
     formats = {"BIGINT": "<q", "INT": "<i4x", "DATE": "<i4x", "SMALLINT": "<h6x", "TINYINT": "<b7x"}
     expect(kind in formats, f"a partition key of type {kind} is not known")
-    return str(struct.unpack(formats[kind], slot)[0])
+    (number,) = struct.unpack(formats[kind], slot)
+    if kind == "DATE" and not legacy:
+        return (datetime.date(1970, 1, 1) + datetime.timedelta(days=number)).isoformat()
+    return str(number)
+
+
+def time_text(seconds: int, nanos: int, precision: int, legacy: bool) -> str:
+    moment = datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=seconds)
+    digits = f"{nanos:09d}"
+    if legacy:
+        fraction = digits
+        while fraction.endswith("000"):
+            fraction = fraction[:-3]
+        minutes = not fraction and not moment.second
+        return moment.isoformat(timespec="minutes" if minutes else "seconds") + (fraction and f".{fraction}")
+    fraction = digits[:precision] + digits[precision:].rstrip("0")
+    return moment.isoformat(sep=" ") + (fraction and f".{fraction}")
 
 
 def in_path(text: Any) -> str:
@@ -184,14 +287,15 @@ def in_path(text: Any) -> str:
     return "".join(f"%{ord(c):02X}" if ord(c) < 32 or c in SPECIAL else c for c in text)
 
 
-def records(root: Path, schemas: Any, schema: Any, key: Any, file: Any) -> list[Any]:
+def records(folder: Path, schemas: Any, schema: Any, file: Any) -> list[Any]:
     """Return the rows of a data file in the columns of a schema, each behind its sequence number and kind."""
-    partition, bucket, _, name = key
-    fields = {field["name"]: field for field in schema["fields"]}
-    folder = directory(partition, [fields[one] for one in schema["partitionKeys"]])
-    data = stored(root / folder / f"bucket-{bucket}" / name, file["_FILE_SIZE"])
-    expect(name.endswith(".parquet"), f"{name}: the format is not known")
-    table = pq.read_table(io.BytesIO(data), page_checksum_verification=True)
+    name = file["_FILE_NAME"]
+    data = stored(folder / name, file["_FILE_SIZE"])
+    expect(name.endswith((".parquet", ".orc")), f"{name}: the format is not known")
+    if name.endswith(".orc"):
+        table = po.ORCFile(io.BytesIO(data)).read()
+    else:
+        table = pq.read_table(io.BytesIO(data), page_checksum_verification=True)
     expect(table.num_rows == file["_ROW_COUNT"], f"{name}: {table.num_rows} rows, not {file['_ROW_COUNT']}")
     names = {field["id"]: field["name"] for field in schemas(file["_SCHEMA_ID"])["fields"]}
     columns = []
@@ -236,26 +340,39 @@ def text(value: Any, type: str) -> Any:
 class Reader:
     """The table in a directory."""
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, branch: Any = None) -> None:
         self.root = Path(root)
-        numbers = [int(path.name[7:]) for path in (self.root / "schema").glob("schema-*")]
-        expect(bool(numbers), "expected a schema, found none")
-        self.latest = self.schema(max(numbers))
-        self.schemas = self.schema
+        self.own = self.root / f"branch/branch-{branch}" if branch else self.root
+        found = numbers(self.own / "schema", "schema-")
+        expect(bool(found), "expected a schema, found none")
+        self.latest = self.schema(max(found))
+        for name in self.latest["options"]:
+            expect(not name.startswith(OF_ROWS) or name in KNOWN, f"the option {name} is not known")
+        types = [{f["id"]: f["type"] for f in one["fields"]} for one in map(self.schema, found)]
+        for field in self.latest["fields"]:
+            same = {one.get(field["id"], field["type"]) for one in types} == {field["type"]}
+            expect(
+                same or field["name"] not in self.latest["primaryKeys"], f"another type of {field['name']}"
+            )
 
     def schema(self, number: int) -> Any:
-        found = as_json(self.root / f"schema/schema-{number}")
+        found = as_json(self.own / f"schema/schema-{number}")
         expect(found["id"] == number, f"schema-{number}: found id {found['id']}")
         return found
 
     def snapshot(self, request: Any) -> Any:
         if "tag" in request:
-            return as_json(self.root / f"tag/tag-{request['tag']}")
-        numbers = [int(path.name[9:]) for path in (self.root / "snapshot").glob("snapshot-*")]
-        number = request.get("snapshot", max(numbers, default=0))
+            return as_json(self.own / f"tag/tag-{request['tag']}")
+        known = sorted(numbers(self.own / "snapshot", "snapshot-"))
+        if "timestamp" in request:
+            times = {n: as_json(self.own / f"snapshot/snapshot-{n}")["timeMillis"] for n in known}
+            known = [number for number in known if times[number] <= request["timestamp"]]
+            expect(bool(known), "no snapshot is that old")
+        number = request.get("snapshot", max(known, default=0))
         if not number:
+            expect(not (self.own / "snapshot/LATEST").exists(), "a hint and no snapshot")
             return None
-        found = as_json(self.root / f"snapshot/snapshot-{number}")
+        found = as_json(self.own / f"snapshot/snapshot-{number}")
         expect(found["version"] == 3, f"snapshot-{number}: version {found['version']}")
         expect(found["id"] == number, f"snapshot-{number}: found id {found['id']}")
         return found
@@ -265,7 +382,7 @@ class Reader:
         if snapshot is None:
             return []
         of_snapshot = self.schema(snapshot["schemaId"])
-        schema = of_snapshot if "snapshot" in request or "tag" in request else self.latest
+        schema = of_snapshot if request.keys() & {"snapshot", "tag", "timestamp"} else self.latest
         rows = self.rows(snapshot, of_snapshot, schema, fresh=bool(request.get("fresh")))
         types = [field["type"] for field in schema["fields"]]
         return [[text(value, type) for value, type in zip(row, types, strict=True)] for row in rows]
@@ -275,17 +392,23 @@ class Reader:
         has_vectors = self.has_vectors(of_snapshot)
         fresh = fresh or options.get("deletion-vectors.merge-on-read") == "true"
         has_buckets = bool(key) or int(options.get("bucket", -1)) > 0
-        deleted = vectors(self.root, snapshot, has_buckets)
+        is_beside = options.get("index-file-in-data-file-dir") == "true"
+        beside = (
+            (lambda *bucket: self.folder(schema, *bucket)) if is_beside else lambda *_: self.root / "index"
+        )
+        deleted = vectors(self.root, snapshot, has_buckets, beside)
         found: list[Any] = []
         buckets: dict[Any, Any] = {}
         for where, file in live_files(self.root, snapshot).items():
             partition, bucket, level, name = where
+            if bucket == -2:
+                continue
             gone = deleted.get((partition, bucket, name), ())
             expect(all(position < file["_ROW_COUNT"] for position in gone), f"a vector beyond {name}")
             older = has_vectors and not self.has_vectors(self.schema(file["_SCHEMA_ID"]))
             if key and has_vectors and not fresh and level == 0 and not older:
                 continue
-            rows = records(self.root, self.schemas, schema, where, file)
+            rows = records(self.folder(schema, partition, bucket), self.schema, schema, file)
             kept = [row for position, row in enumerate(rows) if position not in gone]
             if key:
                 buckets.setdefault((partition, bucket), []).append((rank(level, file), kept, older))
@@ -298,6 +421,14 @@ class Reader:
             else:
                 found += self.merged(runs, schema)
         return found
+
+    def folder(self, schema: Any, partition: bytes, bucket: int) -> Path:
+        """Return the directory of the data files of a bucket."""
+        fields = {field["name"]: field for field in schema["fields"]}
+        legacy = self.latest["options"].get("partition.legacy-name") != "false"
+        below = directory(partition, [fields[one] for one in schema["partitionKeys"]], legacy)
+        data = self.root / str(self.latest["options"].get("data-file.path-directory", ""))
+        return data / below / f"bucket-{bucket}"
 
     @staticmethod
     def has_vectors(schema: Any) -> bool:
@@ -348,7 +479,9 @@ class Program:
                 self.reader = Reader(request["table"])
                 return {"ok": None}
             if do == "read":
-                return {"ok": {"rows": self.reader.read(request)}}
+                branch = request.get("branch")
+                reader = Reader(self.reader.root, branch) if branch else self.reader
+                return {"ok": {"rows": reader.read(request)}}
         except (
             Damaged,
             OSError,

@@ -153,4 +153,84 @@ FAULTS: Final = (
     Fault(
         "a snapshot of any version is read", "snapshot-version", 'expect(found["version"] == 3', "expect(True"
     ),
+    Fault(
+        "the checksums of pages are not verified",
+        "data-page",
+        "page_checksum_verification=True",
+        "page_checksum_verification=False",
+    ),
+    Fault("a file has two vectors", "vector-twice", "expect(key not in found, ", "expect(True, "),
+    Fault(
+        "an entry that takes an index file away adds it",
+        "index-kind",
+        'expect(entry["_KIND"] == 0, f"index manifest',
+        'expect(True, f"index manifest',
+    ),
+    Fault(
+        "hash indexes are vectors",
+        "dynamic-buckets",
+        'if entry["_INDEX_TYPE"] != "DELETION_VECTORS":',
+        "if False:",
+    ),
+    Fault("unknown fields are ignored", "manifest-field", "expect(value in (None, []), ", "expect(True, "),
+    Fault(
+        "unknown options are ignored",
+        "option-unknown",
+        "expect(not name.startswith(OF_ROWS) or name in KNOWN",
+        "expect(True",
+    ),
+    Fault("the type of a key may change", "key-type", 'same or field["name"] not in', "True or field not in"),
+    Fault(
+        "a table without snapshots is empty",
+        "snapshot-all-missing",
+        'expect(not (self.own / "snapshot/LATEST").exists()',
+        "expect(True",
+    ),
+    Fault(
+        "the greatest number is the latest",
+        "number-too-great",
+        "if text.isdigit() and int(text) < 2**63 - 1]",
+        "if text.isdigit()]",
+    ),
+    Fault(
+        "snapshots are in the order of their names", "without-hints", "max(known, ", "max(known, key=str, "
+    ),
+    Fault(
+        "a time is before its own snapshot",
+        "without-hints",
+        "if times[number] <= request",
+        "if times[number] < request",
+    ),
+    Fault("rows that wait are read", "waiting-rows", "if bucket == -2:", "if False:"),
+    Fault(
+        "vectors are looked for in one place",
+        "vectors-by-data",
+        '== "true"\n        beside =',
+        '== "yes"\n        beside =',
+    ),
+    Fault(
+        "data files are looked for in one place",
+        "data-elsewhere",
+        '.get("data-file.path-directory", "")',
+        '.get("no-such-option", "")',
+    ),
+    Fault(
+        "a branch has the schema of the table",
+        "branches",
+        'as_json(self.own / f"schema/',
+        'as_json(self.root / f"schema/',
+    ),
+    Fault(
+        "wide decimals are as narrow ones",
+        "partitions-of-every-form",
+        "digits[0] > 18 else",
+        "digits[0] > 38 else",
+    ),
+    Fault("a time has no nanoseconds", "partitions-of-every-form", "(0 if compact else first)", "0"),
+    Fault(
+        "names of directories are the older ones",
+        "partitions-of-newer-names",
+        '.get("partition.legacy-name") != "false"',
+        '.get("partition.legacy-name") != "no"',
+    ),
 )

@@ -30,7 +30,10 @@ MERGED: Final = {"bucket": "1", "deletion-vectors.enabled": "false", "num-levels
 
 @dataclass(frozen=True)
 class Made:
-    """A table to be made in a folder that does not exist yet; ``asked``: reads beside those of every snapshot."""
+    """A table to be made in a folder that does not exist yet.
+
+    ``asked``: reads beside those of every snapshot. ``refused``: reads that must not return rows.
+    """
 
     name: str
     what: str
@@ -38,6 +41,7 @@ class Made:
     features: tuple[str, ...]
     make: Callable[[Path], object]
     asked: tuple[Mapping[str, Any], ...] = ()
+    refused: tuple[Mapping[str, Any], ...] = ()
 
 
 @contextmanager
@@ -55,6 +59,11 @@ def counted() -> Iterator[None]:
 
 def read(table: Table, arguments: Mapping[str, Any]) -> list[list[str | None]]:
     """Return the rows of a read as the protocol asks for it."""
+    if "branch" in arguments:
+        rest = {name: value for name, value in arguments.items() if name != "branch"}
+        return read(table.branch(arguments["branch"]), rest)
+    if "changes" in arguments:
+        return rows_of(table.changes(*arguments["changes"]).to_arrow())
     conditions = [_sql(table, *one) for one in arguments.get("where", ())]
     given = {name: value for name, value in arguments.items() if name != "where"}
     return rows_of(table.to_arrow(where=" AND ".join(conditions) or None, **given))
@@ -283,7 +292,7 @@ TABLES: Final = (
     Made(
         "equal-numbers",
         "two writers that gave the same sequence numbers",
-        ("LSM-4", "LSM-8", "MRG-4"),
+        ("LSM-4", "LSM-8", "MRG-2", "MRG-4", "MRG-6"),
         MERGES,
         ties,
     ),
@@ -326,7 +335,7 @@ TABLES: Final = (
     Made(
         "sums",
         "the merge engine aggregation: sum, max, last value that is not null",
-        ("MRG-13", "RD-4"),
+        ("MRG-9", "RD-4"),
         ENGINES,
         sums,
     ),

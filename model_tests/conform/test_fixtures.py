@@ -9,10 +9,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pktable_conform.archive import INDEX, Archive, Read
+from pktable_spec.clauses import requirements
 from pktable_spec.errors import InvalidRequestError
 from pktable_spec.trace import defined
 
 from model_tests.conform.fixtures import STORED, as_zip, made, unpacked
+from model_tests.conform.unnamed import FAMILIES, UNNAMED
 
 ROOT = Path(__file__).parents[2]
 
@@ -28,6 +30,14 @@ def test_every_clause_of_a_case_is_in_force() -> None:
     force = defined(ROOT).force
     cited = {clause for case in Archive().cases for clause in case.clauses}
     assert [clause for clause in cited if force.get(clause) not in ("must", "should", "may")] == []
+
+
+def test_every_clause_on_bytes_and_reads_is_named_by_a_case_or_has_a_reason() -> None:
+    named = {clause for case in Archive().cases for clause in case.clauses}
+    known = {id for id in requirements() if id.partition("-")[0] in FAMILIES}
+    assert sorted(known - named - UNNAMED.keys()) == []
+    assert sorted(UNNAMED.keys() & named) == []
+    assert sorted(UNNAMED.keys() - known) == []
 
 
 def test_an_archive_of_another_format_is_refused_by_name(tmp_path: Path) -> None:

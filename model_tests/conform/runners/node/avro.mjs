@@ -31,7 +31,8 @@ function container(name, data) {
   expect(head.offset > 0, `${name}: the header is cut off`)
   const codec = head.value['avro.codec']?.toString() ?? 'null'
   expect(codec in CODECS, `${name}: the codec ${codec} is not known`)
-  const type = avro.Type.forSchema(JSON.parse(head.value['avro.schema'].toString()), { registry: { long: LONG } })
+  const typeHook = (found) => (found === 'long' || found.type === 'long' ? LONG : undefined)
+  const type = avro.Type.forSchema(JSON.parse(head.value['avro.schema'].toString()), { typeHook })
   const sync = data.subarray(head.offset, head.offset + 16)
   const found = []
   let at = head.offset + 16

@@ -10,7 +10,7 @@ const ABOUT = {
   commands: ['open', 'read'],
   features: [
     ...['keys', 'merge on read', 'append', 'vectors of 64 bits', 'sequence fields', 'evolution'],
-    ...['snapshots', 'tags', 'fresh', 'columns', 'where', 'limit'],
+    ...['nested', 'avro', 'snapshots', 'tags', 'times', 'branches', 'changes', 'fresh', 'columns', 'where', 'limit'],
   ],
 }
 let table = null

@@ -3,11 +3,13 @@
 import { existsSync, readFileSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { recordsOf } from './avro.mjs'
-import { Refused, decoding, expect } from './damaged.mjs'
+import { decoding, expect } from './damaged.mjs'
 import { rowsOf } from './datafile.mjs'
+import { inPath, textsOf } from './partitions.mjs'
 import { vectorsOf } from './vectors.mjs'
 import { compare, conversion, textOf, typeOf, valueOf } from './values.mjs'
 
+const KINDS = ['+I', '-U', '+U', '-D']
 const ADDS = [0, 2] // +I and +U
 const OPERATORS = {
   '=': (order) => order === 0,
@@ -21,7 +23,7 @@ const OPERATORS = {
 const CHANGES_ROWS =
   /^(fields?\.|sequence\.|merge-|deletion-vectors\.|partial-update\.|aggregation\.|deduplicate\.|first-row\.|ignore-|force-|rowkind\.|record-level\.|changelog-|bucket|primary-key|pk-|scan\.|log\.scan|incremental-|branch|chain-table\.|postpone\.|batch-|query-auth|partition\.|data-evolution\.|row-tracking\.|data-file\.|index-file-|manifest\.|type$)/
 const KNOWN =
-  /^(merge-engine|sequence\.field(\.sort-order)?|deletion-vectors\.(enabled|bitmap64|merge-on-read|version|target-file-size)|bucket(-key)?|partition\.(default|legacy)-name|changelog-producer|data-file\.(thin-mode|prefix)|manifest\.(format|compression|target-file-size|merge-min-count|full-compaction-threshold-size)|force-lookup)$/
+  /^(merge-engine|sequence\.field(\.sort-order)?|deletion-vectors\.(enabled|bitmap64|merge-on-read|version|target-file-size)|bucket(-key)?|partition\.(default|legacy)-name|changelog-producer|data-file\.(thin-mode|prefix|path-directory)|index-file-in-data-file-dir|changelog\.[a-z.-]+|dynamic-bucket\.[a-z.-]+|manifest\.(format|compression|target-file-size|merge-min-count|full-compaction-threshold-size)|force-lookup)$/
 const FIELDS = {
   list: '_VERSION _FILE_NAME _FILE_SIZE _NUM_ADDED_FILES _NUM_DELETED_FILES _PARTITION_STATS _SCHEMA_ID _MIN_BUCKET _MAX_BUCKET _MIN_LEVEL _MAX_LEVEL _MIN_ROW_ID _MAX_ROW_ID _TOTAL_BUCKETS _EXTRA_FILES',
   manifest: '_VERSION _KIND _PARTITION _BUCKET _TOTAL_BUCKETS _FILE',
@@ -30,14 +32,22 @@ const FIELDS = {
   file: '_FILE_NAME _FILE_SIZE _ROW_COUNT _MIN_KEY _MAX_KEY _KEY_STATS _VALUE_STATS _MIN_SEQUENCE_NUMBER _MAX_SEQUENCE_NUMBER _SCHEMA_ID _LEVEL _EXTRA_FILES _CREATION_TIME _DELETE_ROW_COUNT _EMBEDDED_FILE_INDEX _FILE_SOURCE _VALUE_STATS_COLS _EXTERNAL_PATH _FIRST_ROW_ID _WRITE_COLS _WRITE_COLS_SEQUENCES',
 }
 
+/** The table in a directory, or a branch of it. */
 export class Table {
-  constructor(root) {
+  constructor(root, branch) {
     this.root = root
+    this.own = branch === undefined ? '' : `branch/branch-${branch}/`
     const numbers = this.numbers('schema', 'schema-')
     expect(numbers.length, 'expected a schema, found none')
     this.latest = this.schema(Math.max(...numbers))
     for (const name of Object.keys(this.latest.options)) {
       expect(!CHANGES_ROWS.test(name) || KNOWN.test(name), `the option ${name} is not known`)
+    }
+    for (const { id, name, type } of this.latest.fields.filter((field) => this.latest.primaryKeys.includes(field.name))) {
+      for (const older of numbers.flatMap((number) => this.schema(number).fields)) {
+        const isSame = older.id !== id || JSON.stringify(older.type) === JSON.stringify(type)
+        expect(isSame, `the type of the key column ${name} has changed`)
+      }
     }
   }
 
@@ -68,27 +78,45 @@ export class Table {
     return found
   }
 
+  /** Return the numbers of the files of a name, those up to which a number is exact. Clauses: META-57. */
   numbers(folder, start) {
-    const path = join(this.root, folder)
+    const path = join(this.root, this.own, folder)
     const names = existsSync(path) ? readdirSync(path) : []
-    return names.filter((name) => name.startsWith(start)).map((name) => Number(name.slice(start.length)))
+    const found = names.filter((name) => name.startsWith(start)).map((name) => Number(name.slice(start.length)))
+    return found.filter(Number.isSafeInteger).sort((a, b) => a - b)
   }
 
   schema(number) {
-    const found = this.json(`schema/schema-${number}`)
+    const found = this.json(`${this.own}schema/schema-${number}`)
     expect(found.id === Number(number), `schema-${number}: found the id ${found.id}`)
     const fields = found.fields.map(({ id, name, type }) => ({ id, name, type: typeOf(type) }))
     return { ...found, options: found.options ?? {}, fields }
   }
 
-  snapshot(request) {
+  /** Return the snapshot of a request, null for a table that has none. Clauses: CMT-13, CMT-51, RD-10, RD-17. */
+  snapshot({ tag, snapshot, timestamp }) {
+    if (tag !== undefined) return this.snapshotOf(`tag/tag-${tag}`)
+    if (snapshot !== undefined) return this.numbered(snapshot)
     const numbers = this.numbers('snapshot', 'snapshot-')
-    if (request.tag === undefined && request.snapshot === undefined && !numbers.length) return null
-    const number = request.snapshot ?? Math.max(...numbers)
-    const name = request.tag === undefined ? `snapshot/snapshot-${number}` : `tag/tag-${request.tag}`
-    const found = this.json(name)
+    if (timestamp !== undefined) {
+      const found = numbers.map((number) => this.numbered(number)).filter((one) => one.timeMillis <= timestamp)
+      expect(found.length, `no snapshot is as old as ${timestamp}`)
+      return found.at(-1)
+    }
+    const hasHint = existsSync(join(this.root, this.own, 'snapshot/LATEST'))
+    expect(numbers.length || !hasHint, 'expected snapshots, found a hint of them alone')
+    return numbers.length ? this.numbered(numbers.at(-1)) : null
+  }
+
+  numbered(number) {
+    const found = this.snapshotOf(`snapshot/snapshot-${number}`)
+    expect(found.id === number, `snapshot-${number}: found the id ${found.id}`)
+    return found
+  }
+
+  snapshotOf(name) {
+    const found = this.json(this.own + name)
     expect(found.version === 3, `${name}: expected the version 3, found ${found.version}`)
-    expect(request.tag !== undefined || found.id === number, `${name}: found the id ${found.id}`)
     for (const field of ['schemaId', 'baseManifestList', 'deltaManifestList']) {
       expect(field in found, `${name}: expected the field ${field}, found none`)
     }
@@ -100,23 +128,27 @@ export class Table {
   /** Return the live data files, each with partition and bucket. Clauses: CMT-4, META-3, META-12. */
   files(snapshot) {
     const live = new Map()
-    for (const which of ['base', 'delta']) {
-      const list = snapshot[`${which}ManifestList`]
-      for (const meta of this.records(list, 'list', 2, snapshot[`${which}ManifestListSize`])) {
-        const name = meta._FILE_NAME
-        const entries = this.records(name, 'manifest', 2, meta._FILE_SIZE)
-        const added = entries.filter((entry) => entry._KIND === 0).length
-        const isRight =
-          BigInt(added) === meta._NUM_ADDED_FILES && BigInt(entries.length - added) === meta._NUM_DELETED_FILES
-        expect(isRight, `${name}: ${added} of ${entries.length} entries are added files`)
-        for (const entry of entries) take(live, name, entry)
-      }
-    }
+    for (const entry of [...this.entries(snapshot, 'base'), ...this.entries(snapshot, 'delta')]) take(live, entry)
     return [...live.values()]
   }
 
+  /** Return the entries of the manifests of a list of a snapshot, in order. `which`: base, delta or changelog. */
+  entries(snapshot, which) {
+    const list = snapshot[`${which}ManifestList`]
+    return this.records(list, 'list', 2, snapshot[`${which}ManifestListSize`]).flatMap((meta) => {
+      const name = meta._FILE_NAME
+      const entries = this.records(name, 'manifest', 2, meta._FILE_SIZE)
+      const added = entries.filter((entry) => entry._KIND === 0).length
+      const isRight =
+        BigInt(added) === meta._NUM_ADDED_FILES && BigInt(entries.length - added) === meta._NUM_DELETED_FILES
+      expect(isRight, `${name}: ${added} of ${entries.length} entries are added files`)
+      for (const entry of entries) allKnown(name, entry._FILE, FIELDS.file.split(' '))
+      return entries
+    })
+  }
+
   /** Return the deleted positions of the data files of a snapshot, by `placeOf`. Clauses: DV-16, META-50. */
-  vectors(snapshot, hasBuckets) {
+  vectors(snapshot, schema, hasBuckets) {
     const found = new Map()
     const buckets = new Set()
     if (!snapshot.indexManifest) return found
@@ -128,7 +160,9 @@ export class Table {
       const bucket = placeOf(entry, '')
       expect(!buckets.has(bucket) || !hasBuckets, `the bucket of ${name} has two DV index files`)
       buckets.add(bucket)
-      const data = this.stored(`index/${name}`, entry._FILE_SIZE)
+      const isBeside = this.latest.options['index-file-in-data-file-dir'] === 'true'
+      const folder = isBeside ? this.directory(entry._PARTITION, entry._BUCKET, schema) : 'index'
+      const data = this.stored(join(folder, name), entry._FILE_SIZE)
       for (const [file, positions] of decoding(name, () => vectorsOf(entry, data))) {
         const place = placeOf(entry, file)
         expect(!found.has(place), `${file} has two vectors`)
@@ -140,8 +174,32 @@ export class Table {
 
   // ----------------------------------------------------------------- rows
 
+  /** Return the changes after a snapshot up to another one, each behind its kind. Clauses: CHG-11 to CHG-13, CHG-18. */
+  async changes([after, upTo]) {
+    const isRecorded = (this.latest.options['changelog-producer'] ?? 'none') !== 'none'
+    const found = []
+    for (let number = after + 1; number <= upTo; number++) {
+      const isKept = existsSync(join(this.root, this.own, `changelog/changelog-${number}`))
+      const snapshot = isKept ? this.snapshotOf(`changelog/changelog-${number}`) : this.numbered(number)
+      expect(snapshot.commitKind !== 'OVERWRITE', `snapshot ${number} is an OVERWRITE`)
+      if (isRecorded ? !snapshot.changelogManifestList : snapshot.commitKind !== 'APPEND') continue
+      const files = this.entries(snapshot, isRecorded ? 'changelog' : 'delta').map(fileOf)
+      for (const file of files.filter((one) => isRecorded || one._LEVEL === 0)) {
+        for (const { kind, row } of await this.recordsOf(file, this.latest)) {
+          found.push([KINDS[kind], ...row.map((value, at) => textOf(value, this.latest.fields[at].type))])
+        }
+      }
+    }
+    return found
+  }
+
   /** Return the rows of a read, as the protocol spells them. */
   async read(request) {
+    if (request.branch !== undefined) {
+      const { branch, ...rest } = request
+      return new Table(this.root, branch).read(rest)
+    }
+    if (request.changes !== undefined) return this.changes(request.changes)
     const snapshot = this.snapshot(request)
     const schema = snapshot === null || !isNamed(request) ? this.latest : this.schema(snapshot.schemaId)
     const types = Object.fromEntries(schema.fields.map(({ name, type }) => [name, type]))
@@ -162,7 +220,7 @@ export class Table {
     const hasKey = schema.primaryKeys.length > 0
     const hasVectors = enabled(this.schema(snapshot.schemaId))
     const mergesAll = !hasVectors || fresh || options['deletion-vectors.merge-on-read'] === 'true'
-    const deleted = this.vectors(snapshot, hasKey || Number(options.bucket ?? -1) > 0)
+    const deleted = this.vectors(snapshot, schema, hasKey || Number(options.bucket ?? -1) > 0)
     const buckets = new Map()
     for (const file of this.files(snapshot)) {
       if (file.bucket === -2) continue
@@ -186,8 +244,7 @@ export class Table {
     const name = file._FILE_NAME
     expect((file._EXTERNAL_PATH ?? null) === null, `${name}: external paths are not known`)
     expect((file._FIRST_ROW_ID ?? null) === null, `${name}: row ids are not known`)
-    const path = join(this.directory(file.partition, schema), `bucket-${file.bucket}`, name)
-    const data = this.stored(path, file._FILE_SIZE)
+    const data = this.stored(join(this.directory(file.partition, file.bucket, schema), name), file._FILE_SIZE)
     const then = new Map(this.schema(file._SCHEMA_ID).fields.map((field) => [field.id, field]))
     const columns = schema.fields.map(({ id, type }) => {
       const old = then.get(id)
@@ -199,6 +256,7 @@ export class Table {
     expect(BigInt(rows.length) === file._ROW_COUNT, `${name}: ${rows.length} rows, not ${file._ROW_COUNT}`)
     return rows.map((row) => ({
       sequence: row._SEQUENCE_NUMBER,
+      kind: row._VALUE_KIND,
       isAdd: ADDS.includes(row._VALUE_KIND),
       row: columns.map((column) => (column ? column.convert(row[column.name]) : null)),
     }))
@@ -224,15 +282,16 @@ export class Table {
     return [...newest.values()].filter((record) => record.isAdd).map((record) => record.row)
   }
 
-  /** Return the directory of a partition. Clauses: META-9, META-31, META-81. */
-  directory(partition, schema) {
+  /** Return the directory of the data files of a bucket. Clauses: META-9, META-31, META-49, META-81. */
+  directory(partition, bucket, schema) {
     const types = new Map(schema.fields.map((field) => [field.name, field.type]))
-    const values = decoding('_PARTITION', () => binaryRow(partition, schema.partitionKeys.map((one) => types.get(one))))
+    const legacy = this.latest.options['partition.legacy-name'] !== 'false'
+    const own = schema.partitionKeys.map((name) => types.get(name))
+    const values = decoding('_PARTITION', () => textsOf(partition, own, legacy))
     const empty = this.latest.options['partition.default-name'] ?? '__DEFAULT_PARTITION__'
     const text = (value) => (value === null || !value.trim() ? empty : value)
-    const legacy = this.latest.options['partition.legacy-name'] !== 'false'
-    expect(legacy, 'the option partition.legacy-name is not known')
-    return schema.partitionKeys.map((name, number) => `${inPath(name)}=${inPath(text(values[number]))}`).join('/')
+    const folders = schema.partitionKeys.map((name, number) => `${inPath(name)}=${inPath(text(values[number]))}`)
+    return join(this.latest.options['data-file.path-directory'] ?? '', ...folders, `bucket-${bucket}`)
   }
 }
 
@@ -244,17 +303,22 @@ function allKnown(name, record, known) {
 }
 
 /** Take an entry of a manifest into the live files. */
-function take(live, name, { _KIND: kind, _PARTITION: partition, _BUCKET: bucket, _FILE: file }) {
-  allKnown(name, file, FIELDS.file.split(' '))
-  const entry = { _PARTITION: partition, _BUCKET: bucket }
-  const identity = `${file._LEVEL} ${placeOf(entry, file._FILE_NAME)}`
-  if (kind === 0) {
+function take(live, entry) {
+  const file = fileOf(entry)
+  const identity = `${file._LEVEL} ${file.place}`
+  if (entry._KIND === 0) {
     expect(!live.has(identity), `${file._FILE_NAME} is added twice`)
-    const places = { place: placeOf(entry, file._FILE_NAME), inBucket: placeOf(entry, '') }
-    live.set(identity, { ...file, partition, bucket, ...places })
+    live.set(identity, file)
   } else {
-    expect(kind === 1 && live.delete(identity), `${file._FILE_NAME} is deleted and was not added`)
+    expect(entry._KIND === 1 && live.delete(identity), `${file._FILE_NAME} is deleted and was not added`)
   }
+}
+
+/** Return the data file of an entry, with where it is. */
+function fileOf(entry) {
+  const { _PARTITION: partition, _BUCKET: bucket, _FILE: file } = entry
+  const places = { place: placeOf(entry, file._FILE_NAME), inBucket: placeOf(entry, '') }
+  return { ...file, partition, bucket, ...places }
 }
 
 function placeOf(entry, name) {
@@ -262,7 +326,7 @@ function placeOf(entry, name) {
 }
 
 function isNamed(request) {
-  return request.snapshot !== undefined || request.tag !== undefined
+  return ['snapshot', 'tag', 'timestamp'].some((name) => request[name] !== undefined)
 }
 
 function enabled(schema) {
@@ -297,44 +361,4 @@ function isNewer(record, other, ordering, sign) {
   }
   const order = compare(record.sequence, other.sequence) || Number(record.isAdd) - Number(other.isAdd)
   return order > 0
-}
-
-/** Return the texts of the fields of a BinaryRow behind its number of fields. Clauses: META-4, META-24, META-80. */
-function binaryRow(data, types) {
-  expect(data.readInt32BE(0) === types.length, `a partition of ${data.readInt32BE(0)} values`)
-  const row = data.subarray(4)
-  const start = ((types.length + 63 + 8) >> 6) * 8
-  return types.map((type, number) => {
-    const at = start + 8 * number
-    if ((row[(number + 8) >> 3] >> ((number + 8) & 7)) & 1) return null
-    switch (type.kind) {
-      case 'TINYINT':
-        return String(row.readInt8(at))
-      case 'SMALLINT':
-        return String(row.readInt16LE(at))
-      case 'INT':
-      case 'DATE':
-        return String(row.readInt32LE(at))
-      case 'BIGINT':
-        return String(row.readBigInt64LE(at))
-      case 'BOOLEAN':
-        return String(row[at] !== 0)
-      case 'STRING':
-      case 'VARCHAR':
-      case 'CHAR': {
-        if (row[at + 7] & 0x80) return row.subarray(at, at + (row[at + 7] & 0x7f)).toString()
-        const [length, from] = [row.readInt32LE(at), row.readInt32LE(at + 4)]
-        return row.subarray(from, from + length).toString()
-      }
-      default:
-        throw new Refused(`a partition key of type ${type.kind} is not known`)
-    }
-  })
-}
-
-function inPath(text) {
-  // eslint-disable-next-line no-control-regex
-  return text.replace(/[\x00-\x1f\x7f"#%'*/:=?\\{}[\]^]/g, (found) => {
-    return `%${found.charCodeAt(0).toString(16).toUpperCase().padStart(2, '0')}`
-  })
 }
