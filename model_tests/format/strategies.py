@@ -16,7 +16,7 @@ ATOMIC = [
         "BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DATE", "STRING", "BYTES",
         "CHAR(3)", "VARCHAR(20)", "BINARY(4)", "VARBINARY(9)", "DECIMAL(9, 2)", "DECIMAL(18, 0)",
         "DECIMAL(19, 3)", "DECIMAL(38, 38)", "TIMESTAMP(0)", "TIMESTAMP(3)", "TIMESTAMP(6)", "TIMESTAMP(9)",
-        "TIMESTAMP(3) WITH LOCAL TIME ZONE", "TIMESTAMP(6) WITH LOCAL TIME ZONE",
+        "TIME(0)", "TIME(3)", "TIME(9)", "TIMESTAMP(3) WITH LOCAL TIME ZONE", "TIMESTAMP(6) WITH LOCAL TIME ZONE",
     )
 ]  # fmt: skip
 BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64, "DATE": 32}
@@ -53,6 +53,8 @@ def values_of_type(t: DataType, *, nan: bool = True) -> st.SearchStrategy[Any]:
         return st.integers(-half, half - 1)
     if t.root == "BOOLEAN":
         return st.booleans()
+    if t.root == "TIME":
+        return st.integers(0, 86_400_000 - 1)
     if t.root in ("FLOAT", "DOUBLE"):
         return st.floats(width=32 if t.root == "FLOAT" else 64, allow_nan=nan).map(plain_nan)
     if t.root == "DECIMAL":

@@ -63,6 +63,11 @@ CONVERSIONS: list[tuple[str, str, list[Any], list[Any]]] = [
     ("DATE", "STRING", [0, -1], ["1970-01-01", "1969-12-31"]),
     ("DATE", "TIMESTAMP(3)", [1, -1], [86400 * SECOND, -86400 * SECOND]),
     ("TIMESTAMP(6)", "DATE", [-1000, 86400 * SECOND], [-1, 1]),
+    ("TIMESTAMP(6)", "TIME(3)", [86400 * SECOND + 1_999_000, None], [1, None]),
+    ("TIME(3)", "TIMESTAMP(6)", [3_723_400, None], [3_723_400_000_000, None]),
+    ("TIME(3)", "STRING", [3_723_400, 0, 86_399_999, None], ["01:02:03.4", "00:00:00.0", "23:59:59.999", None]),
+    ("TIME(2)", "STRING", [3_723_405, 3_723_050], ["01:02:03.40", "01:02:03.05"]),
+    ("TIME", "STRING", [3_723_400], ["01:02:03"]),
     ("TIMESTAMP(3)", "TIMESTAMP(9)", [-1_000_000], [-1_000_000]),
     ("TIMESTAMP(9)", "TIMESTAMP(6)", [1999, -1], [1000, -1000]),
     ("TIMESTAMP(6)", "TIMESTAMP(3)", [1_999_000, -1000], [1_000_000, -1_000_000]),
@@ -72,7 +77,7 @@ CONVERSIONS: list[tuple[str, str, list[Any], list[Any]]] = [
 
 ATOMIC = [
     "BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL(5, 2)", "DECIMAL(12, 2)",
-    "DECIMAL(38, 10)", "CHAR(3)", "VARCHAR(2)", "STRING", "BYTES", "DATE", "TIMESTAMP(0)", "TIMESTAMP(3)",
+    "DECIMAL(38, 10)", "CHAR(3)", "VARCHAR(2)", "STRING", "BYTES", "DATE", "TIME(3)", "TIMESTAMP(0)", "TIMESTAMP(3)",
     "TIMESTAMP(6)", "TIMESTAMP(9)", "TIMESTAMP(6) WITH LOCAL TIME ZONE",
 ]  # fmt: skip
 REFUSED = [
@@ -81,6 +86,7 @@ REFUSED = [
     ("TIMESTAMP(6) WITH LOCAL TIME ZONE", "DATE"), ("TIMESTAMP(3)", "BIGINT"), ("DOUBLE", "BOOLEAN"),
     ("ROW<a INT>", "STRING"), ("ARRAY<INT>", "INT"), ("INT", "ARRAY<INT>"), ("ARRAY<INT>", "ROW<a INT>"),
     ("MAP<INT, INT>", "MAP<BIGINT, INT>"), ("ARRAY<STRING>", "ARRAY<INT>"), ("DATE", "VARCHAR(4)"),
+    ("TIME", "VARCHAR(8)"), ("TIME", "INT"), ("DATE", "TIME"), ("TIMESTAMP(3) WITH LOCAL TIME ZONE", "TIME(3)"),
 ]  # fmt: skip
 
 
@@ -111,6 +117,16 @@ def test_what_does_not_convert_is_refused_by_name(before: str, after: str) -> No
     assert str(caught.value) == f"data-1: column v: {old} in a data file cannot be converted to {new}"
 
 
+@covers("META-40")
+def test_a_time_before_1970_is_no_time_of_the_day() -> None:
+    with pytest.raises(
+        InvalidRequestError, match="a time before 1970 in a data file cannot be converted to TIME"
+    ):
+        conformed(
+            column([0, -1_000_000], "TIMESTAMP(3)"), parse_type("TIMESTAMP(3)"), parse_type("TIME(3)"), "v"
+        )
+
+
 VALUES = {
     "BOOLEAN": st.booleans(),
     "TINYINT": st.integers(-128, 127),
@@ -121,6 +137,7 @@ VALUES = {
     "DOUBLE": st.floats(allow_nan=False),
     "DECIMAL": st.integers(-99999, 99999).map(lambda n: Decimal(n) / 100),
     "DATE": st.integers(-50000, 50000),
+    "TIME": st.integers(0, 86_400_000 - 1),
     "BYTES": st.binary(max_size=3),
 }
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=4)

@@ -58,6 +58,8 @@ def test_an_arrow_type_survives_its_type(t: DataType) -> None:
         ("NUMERIC", "DECIMAL(10, 0)"),
         ("DOUBLE PRECISION not null", "DOUBLE NOT NULL"),
         ("TIMESTAMP", "TIMESTAMP(6)"),
+        ("time", "TIME(0)"),
+        ("TIME(6) WITHOUT TIME ZONE", "TIME(6)"),
         ("TIMESTAMP(3) WITHOUT TIME ZONE", "TIMESTAMP(3)"),
         ("TIMESTAMP_LTZ(3)", "TIMESTAMP(3) WITH LOCAL TIME ZONE"),
         ("VARCHAR(2147483647)", "STRING"),
@@ -73,7 +75,7 @@ def test_other_spellings_mean_the_same_type(spelled: str, canonical: str) -> Non
 
 @pytest.mark.parametrize(
     "text",
-    ["", "INT INT", "INT(3)", "DECIMAL(39, 0)", "DECIMAL(5, 6)", "DECIMAL(0)", "TIMESTAMP(10)", "CHAR(0)",
+    ["", "INT INT", "INT(3)", "DECIMAL(39, 0)", "DECIMAL(5, 6)", "DECIMAL(0)", "TIMESTAMP(10)", "TIME(10)", "CHAR(0)",
      "VARCHAR(2147483648)", "ARRAY", "ARRAY<>", "MAP<INT>", "ROW<>", "INT NOT",
      "VARIANT", "ARRAY<INT", "é", "INT;", "ARRAY<" * 90 + "INT" + ">" * 90, "DECIMAL(" + "9" * 5000 + ")"],
 )  # fmt: skip
@@ -139,7 +141,7 @@ def test_other_arrow_types_widen_without_loss(arrow: pa.DataType, text: str) -> 
 
 
 @pytest.mark.parametrize(
-    "arrow", [pa.null(), pa.time32("s"), pa.decimal256(50, 3), pa.duration("s"), pa.struct([])]
+    "arrow", [pa.null(), pa.month_day_nano_interval(), pa.decimal256(50, 3), pa.duration("s"), pa.struct([])]
 )
 def test_an_arrow_type_without_a_lossless_type_is_refused(arrow: pa.DataType) -> None:
     with pytest.raises(InvalidRequestError, match="Arrow type"):

@@ -33,6 +33,7 @@ PARTITIONS: Final[Mapping[str, Sequence[Any]]] = {
     "INT": (-1, 0, 7),
     "BOOLEAN": (False, True),
     "DATE": (dt.date(1969, 12, 31), dt.date(2024, 2, 29)),
+    "TIME(3)": (dt.time(0), dt.time(23, 59, 59, 999000)),
 }
 """Values of the partition column by its type."""
 ESCAPED: Final = "=/%"
@@ -276,6 +277,8 @@ class ManyOptions:
 
 
 def _literal(value: Any) -> str:
+    if isinstance(value, dt.time):
+        return f"TIME '{value}'"
     if isinstance(value, dt.date):
         return f"DATE '{value}'"
     return str(value).lower() if isinstance(value, bool) else f"{value!r}"

@@ -56,6 +56,7 @@ VALUES: Final[Mapping[str, Sequence[Any]]] = {
     "BINARY(2)": [b"\0\0", b"\0\1", b"\xff\0"],
     "BYTES": [b"", b"\0", b"\0\0", b"a", b"\xff" * 120],
     "DATE": [dt.date(1900, 1, 1), dt.date(1970, 1, 1), dt.date(2024, 2, 29)],
+    "TIME(3)": [dt.time(0), dt.time(0, 0, 0, 1000), dt.time(12, 30), dt.time(23, 59, 59, 999000)],
     "TIMESTAMP(3)": [dt.datetime(1969, 12, 31, 23, 59, 59, 999000), dt.datetime(2024, 1, 2, 3, 4, 5)],
     "TIMESTAMP(6)": [dt.datetime(1969, 12, 31, 23, 59, 59, 999999), dt.datetime(2024, 1, 2, 3, 4, 5, 6)],
     "TIMESTAMP(9)": [dt.datetime(1969, 12, 31, 23, 59, 59, 999999), dt.datetime(2024, 1, 2, 3, 4, 5, 6)],

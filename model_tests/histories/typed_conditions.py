@@ -126,6 +126,8 @@ def _literal(kind: str, value: Any) -> Text:
     if isinstance(value, dt.datetime):
         text = value.isoformat(sep=" ").replace("+00:00", "Z")
         return constant(f"TIMESTAMP{'' if value.tzinfo else '_NTZ'} '{text}'", value)
+    if isinstance(value, dt.time):
+        return constant(f"TIME '{value}'", value)
     if isinstance(value, dt.date):
         return constant(f"DATE '{value}'", value)
     return constant(str(operator.index(value)), value)

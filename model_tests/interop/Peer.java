@@ -532,6 +532,7 @@ public final class Peer {
                 return Short.parseShort(text);
             case INTEGER:
             case DATE:
+            case TIME_WITHOUT_TIME_ZONE:
                 return Integer.parseInt(text);
             case BIGINT:
                 return Long.parseLong(text);

@@ -1,9 +1,9 @@
 """Values of any implementation as plain text, so that rows of all of them compare by ``==``.
 
-A value is None or a string: integers in decimal, DATE as days and timestamps as nanoseconds since the epoch,
-DECIMAL with all digits of its scale, floats as the hexadecimal bits (every NaN as ``nan``), binaries in
-hexadecimal, strings as they are. Arrays, maps and rows are JSON text: a list of the values in them, and of a map one of
-pairs, in the order of their keys. `Peer.java` says the same of Paimon's internal rows.
+A value is None or a string: integers in decimal, DATE as days and timestamps as nanoseconds since the epoch, TIME as
+milliseconds of the day, DECIMAL with all digits of its scale, floats as the hexadecimal bits (every NaN as ``nan``),
+binaries in hexadecimal, strings as they are. Arrays, maps and rows are JSON text: a list of the values in them, and
+of a map one of pairs, in the order of their keys. `Peer.java` says the same of Paimon's internal rows.
 
 The programs of the Python peers import this in environments that hold Arrow and nothing of ours.
 """
@@ -41,6 +41,8 @@ def column_of(column: Any) -> list[str | None]:
         ]
     if pt.is_date(kind):
         column = column.cast(pa.date32()).cast(pa.int32())
+    if pt.is_time(kind):
+        column = column.cast(pa.time32("ms")).cast(pa.int32())
     to_text = _to_text(kind)
     return [value if value is None else to_text(value) for value in column.to_pylist()]
 
@@ -101,6 +103,9 @@ def array_of(values: Sequence[str | None], kind: Any) -> Any:
         return pa.array(counts, pa.int64()).cast(kind)
     if pt.is_date(kind):
         return pa.array([value if value is None else int(value) for value in values], pa.int32()).cast(kind)
+    if pt.is_time(kind):
+        counts = [value if value is None else int(value) for value in values]
+        return pa.array(counts, pa.int32()).cast(pa.time32("ms")).cast(kind)
     from_text = _from_text(kind)
     return pa.array([value if value is None else from_text(value) for value in values], kind)
 

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from pktable import Table
 from pktable_spec.errors import PkTableError
 
 from model_tests.interop.directions import Bench
@@ -91,14 +90,6 @@ def _compacts_without_buckets(bench: Bench) -> None:
     definition = Definition((("k", "INT"), ("v0", "STRING"), ("w", "INT")), (), (), options)
     steps = (Step(JVM, "write", changes=(("+I", ("1", "a")),)), Step(JVM, "compact", full=True))
     bench.check(History(definition, OURS, steps), [], Tally())
-
-
-def _opens_times(bench: Bench) -> None:
-    definition = Definition(
-        (("k", "INT"), ("v", "TIME(3)"), ("w", "INT")), ("k",), (), {VECTORS: "false", "bucket": "1"}
-    )
-    with bench.played(History(definition, JVM, ())) as played:
-        Table.open(played.path)
 
 
 PROBES: Final = (
@@ -226,7 +217,6 @@ PROBES: Final = (
     Probe(
         RUST, "delete", "not yet supported", _asks(RUST, "sql", statement="DELETE FROM {table} WHERE k = 1")
     ),
-    Probe(OURS, "read columns of TIME", "TIME", _opens_times),
 )
 
 

@@ -125,10 +125,22 @@ def as_orc(file: DataFileMeta, path: Path) -> DataFileMeta:
     target = path.with_suffix(".orc")
     with target.open("wb") as sink, po.ORCWriter(sink, stripe_size=1, batch_size=64) as writer:
         table = read_parquet(path)
+        table = table.cast(pa.schema([field.with_type(as_numbers(field.type)) for field in table.schema]))
         for start in range(0, table.num_rows, 100):
             # A slice will not do: of its structs Arrow writes the rows before it.
             writer.write(table.take(pa.array(range(start, min(start + 100, table.num_rows)))))
     return at(file, target)
+
+
+def as_numbers(kind: Any) -> Any:
+    """Return ``kind`` with an INT for a TIME, as ORC has it."""
+    if pa.types.is_time(kind):
+        return pa.int32()
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(as_numbers(kind.value_type)))
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(as_numbers(field.type)) for field in kind])
+    return kind
 
 
 def as_avro(file: DataFileMeta, path: Path) -> DataFileMeta:
@@ -205,6 +217,8 @@ def record(name: str, fields: Iterable[Any]) -> dict[str, Any]:
 
 def avro_type(name: str, kind: Any) -> Any:
     """Return the Avro type that Paimon writes ``kind`` as."""
+    if pa.types.is_time(kind):
+        return {"type": "int", "logicalType": "time-millis"}
     if pa.types.is_timestamp(kind):
         unit = {"ms": "millis", "us": "micros"}[kind.unit]
         return {"type": "long", "logicalType": f"{'local-' if kind.tz else ''}timestamp-{unit}"}

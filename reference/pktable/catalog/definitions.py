@@ -27,7 +27,7 @@ SPARK_TYPES: Final[Mapping[str, str]] = {
 """Spark's name of a type without parts: the SQL text of ours, where the same text is not the same type."""
 
 SAME_TYPES: Final = ("boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "date")
-SIZED_TYPES: Final = ("decimal(", "char(", "varchar(")
+SIZED_TYPES: Final = ("decimal(", "char(", "varchar(", "time(")
 
 ACCEPTED: Final = (
     "SQL text such as 'id BIGINT, city STRING', a dict of names and SQL types, an Arrow schema, "

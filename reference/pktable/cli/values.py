@@ -1,7 +1,7 @@
 """Values as JSON and as text, exactly, and back.
 
 FLOAT and DOUBLE are JSON numbers, but NaN and the infinities are strings; DECIMAL is a string with all its
-digits; DATE and the timestamps are ISO strings, instants with a Z; bytes are base64; a MAP is a list of
+digits; DATE, TIME and the timestamps are ISO strings, instants with a Z; bytes are base64; a MAP is a list of
 pairs. As text a nested value is its JSON. Every value that is written this way is read back as the same value.
 
 These forms are read, too: a MAP as an object with the keys as text, a ROW without its null fields, a number as text,
@@ -33,7 +33,7 @@ from pktable.format.types import (
     timestamp_unit,
     to_arrow,
 )
-from pktable.predicate.literals import date_text, general, parsed, time_text
+from pktable.predicate.literals import clock_text, date_text, general, parsed, time_text
 
 SPELLINGS: Final = {
     "BOOLEAN": re.compile("true|false", re.I),
@@ -60,6 +60,8 @@ def to_json(value: Any, t: DataType) -> Any:
         return base64.b64encode(value).decode("ascii")
     if t.root == "DATE":
         return date_text(value) if isinstance(value, int) else value.isoformat()
+    if t.root == "TIME":
+        return clock_text(value) if isinstance(value, int) else value.isoformat()
     if t.root in TIMESTAMPS:
         text = time_text(value) if isinstance(value, int) else value.replace(tzinfo=None).isoformat()
         return text + "Z" if t.root == "TIMESTAMP_LTZ" else text

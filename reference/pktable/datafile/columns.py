@@ -28,6 +28,8 @@ PARQUET_WRITE_OPTIONS: Final[dict[str, Any]] = {
     "write_page_index": True,
     # Paimon's reader expects decimals of up to 18 digits as integers.
     "store_decimal_as_integer": True,
+    # Paimon's files say so of times of the day.
+    "write_time_adjusted_to_utc": True,
     # Parquet has its own column types; an additional Arrow schema could contradict them.
     "store_schema": False,
 }

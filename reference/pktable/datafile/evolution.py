@@ -29,6 +29,7 @@ from pktable_spec.errors import InvalidRequestError
 from pktable.format.decimals import WIDEST, half_up
 from pktable.format.types import (
     BINARIES,
+    DAY_MILLIS,
     FLOATS,
     INTEGER_BITS,
     INTEGER_DIGITS,
@@ -42,6 +43,7 @@ from pktable.format.types import (
     Value,
     array_of,
     arrow_field,
+    java_time,
     to_arrow,
     values_of,
 )
@@ -129,8 +131,8 @@ def _convertible(before: DataType, after: DataType) -> bool:
         or (old in STRINGS and new in STRINGS)
         or (old in BINARIES and new in BINARIES)
         or (new in STRINGS and old in (*INTEGER_DIGITS, "DECIMAL", "BOOLEAN"))
-        or (old == "DATE" and new in STRINGS and new != "CHAR" and after.length is None)
-        or {old, new} == {"DATE", "TIMESTAMP"}
+        or (old in ("DATE", "TIME") and new == "STRING")
+        or {old, new} in ({"DATE", "TIMESTAMP"}, {"TIME", "TIMESTAMP"})
     )
 
 
@@ -232,19 +234,38 @@ def _leaf(array: Any, before: DataType, after: DataType, wanted: Any) -> pa.Arra
         return _truncated(array, INTEGER_BITS[new], wanted)
     if new in TIMESTAMPS and old in TIMESTAMPS:
         return _less_precise(array, before, after, wanted)
+    if new == "TIME" and old == "TIMESTAMP":
+        return _time_of_day(array, wanted)
+    if old == "TIME" and new == "TIMESTAMP":
+        return array.cast(pa.int32()).cast(pa.int64()).cast(pa.timestamp("ms")).cast(wanted)
     if new == "DATE":
         return pc.floor_temporal(array, unit="day").cast(wanted)
     return array.cast(wanted, safe=False)  # integers wrap, floats round to the nearest
 
 
 def _text(array: Any, before: DataType, after: DataType) -> pa.Array:
-    if before.root == "DECIMAL":
+    if before.root == "TIME":
+        precision = before.precision or 0
+        times = array.view(pa.int32()).to_pylist()
+        text = pa.array([None if one is None else java_time(one, precision) for one in times], pa.string())
+    elif before.root == "DECIMAL":
         text = pa.array([None if value is None else f"{value:f}" for value in array.to_pylist()], pa.string())
     else:
         text = array.cast(pa.string())
     if after.length is not None:
         text = pc.utf8_slice_codeunits(text, 0, after.length)
     return pc.utf8_rpad(text, after.length, " ") if after.root == "CHAR" else text
+
+
+def _time_of_day(array: Any, wanted: Any) -> pa.Array:
+    """Return the milliseconds of the day. Java's remainder of a time before 1970 is negative, and then no TIME."""
+    millis = pc.floor_temporal(array, unit="millisecond").cast(pa.timestamp("ms")).cast(pa.int64())
+    if (pc.min(millis).as_py() or 0) < 0:
+        raise InvalidRequestError(
+            "a time before 1970 in a data file cannot be converted to TIME; Paimon makes a negative one of it"
+        )
+    days = pc.multiply(pc.divide(millis, DAY_MILLIS), DAY_MILLIS)
+    return pc.subtract(millis, days).cast(pa.int32()).cast(wanted)
 
 
 def _sized(value: bytes | None, after: DataType) -> bytes | None:

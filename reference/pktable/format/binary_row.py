@@ -36,6 +36,7 @@ _NUMBER: Final = {
     "SMALLINT": struct.Struct("<h"),
     "INT": struct.Struct("<i"),
     "DATE": struct.Struct("<i"),
+    "TIME": struct.Struct("<i"),
     "BIGINT": struct.Struct("<q"),
     "FLOAT": struct.Struct("<f"),
     "DOUBLE": struct.Struct("<d"),

@@ -12,7 +12,7 @@ from typing import Final
 
 from pktable_spec.errors import InvalidRequestError
 
-from pktable.format.types import NANOS_PER, TIMESTAMPS, DataType, Field, Value
+from pktable.format.types import NANOS_PER, TIMESTAMPS, DataType, Field, Value, java_time
 
 DEFAULT_PARTITION: Final = "__DEFAULT_PARTITION__"
 ESCAPED: Final = frozenset("\"#%'*/:=?\\{}[]^\x7f") | frozenset(map(chr, range(32)))
@@ -32,7 +32,7 @@ def partition_path(
     """Return the directory of a partition, such as ``dt=2024-01-01/region=eu``; an empty text without partition keys.
 
     ``legacy_names``: the option ``partition.legacy-name``, by default true, under which a DATE is written
-    as its number of days. ``default_name``: the name of null and blank values.
+    as its number of days and a TIME as its milliseconds. ``default_name``: the name of null and blank values.
     Raises InvalidRequestError for a type or a time that cannot name a directory. Clauses: META-9, META-31, META-81.
     """
     return "/".join(
@@ -59,6 +59,9 @@ def _spelled(value: Value, t: DataType, legacy_names: bool) -> str:
     elif t.root == "DATE" and not legacy_names:
         assert isinstance(value, int)
         text = _after_epoch(days=value).date().isoformat()
+    elif t.root == "TIME" and not legacy_names:
+        assert isinstance(value, int)
+        text = java_time(value, t.precision or 0)
     elif t.root in TIMESTAMPS:
         assert isinstance(value, int)
         text = _timestamp(value, t, legacy_names)

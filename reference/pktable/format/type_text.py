@@ -32,7 +32,7 @@ PLAIN: Final = frozenset(
 )
 SIZED: Final = frozenset({"CHAR", "VARCHAR", "BINARY", "VARBINARY"})
 UNBOUNDED: Final = {"VARCHAR": "STRING", "VARBINARY": "BYTES"}
-UNSUPPORTED: Final = frozenset({"TIME", "MULTISET", "VARIANT", "BLOB", "VECTOR", "GEOMETRY", "GEOGRAPHY"})
+UNSUPPORTED: Final = frozenset({"MULTISET", "VARIANT", "BLOB", "VECTOR", "GEOMETRY", "GEOGRAPHY"})
 """Types that Paimon has and that are not supported."""
 
 GREATEST_LENGTH: Final = (1 << 31) - 1  # of VARCHAR and VARBINARY, where it means no limit
@@ -162,7 +162,7 @@ def _type(tokens: Tokens, depth: int) -> ParsedType:
     root = ALIASES.get(word, word)
     if root in UNSUPPORTED:
         raise tokens.error("expected a supported type")
-    if root in PLAIN or root in SIZED or root in ("DECIMAL", "TIMESTAMP", "TIMESTAMP_LTZ"):
+    if root in PLAIN or root in SIZED or root in ("DECIMAL", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ"):
         tokens.take("word")
         parsed = _atomic(tokens, root)
     elif root in ("ARRAY", "MAP", "ROW"):
@@ -197,10 +197,10 @@ def _atomic(tokens: Tokens, root: str) -> ParsedType:
                 f"{tokens.what} {tokens.text!r}: expected at most 38 digits and a scale within them"
             )
         return ParsedType(root, precision=precision, scale=scale)
-    precision = numbers[0] if numbers else 6
+    precision = numbers[0] if numbers else 0 if root == "TIME" else 6
     if precision > 9:
         raise InvalidRequestError(f"{tokens.what} {tokens.text!r}: expected a precision from 0 to 9")
-    if tokens.accept("WITH", "LOCAL", "TIME", "ZONE"):
+    if root == "TIMESTAMP" and tokens.accept("WITH", "LOCAL", "TIME", "ZONE"):
         root = "TIMESTAMP_LTZ"
     else:
         tokens.accept("WITHOUT", "TIME", "ZONE")

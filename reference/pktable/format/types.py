@@ -4,9 +4,10 @@ A type is a root and its parameters. STRING and BYTES are VARCHAR and VARBINARY 
 has one child, a MAP two, a ROW one for each of its fields.
 
 Internal values of the atomic types are plain Python. A DATE is days and a timestamp is nanoseconds since the epoch,
-whatever the unit of its column, so that values of one type compare with ``<``.
+whatever the unit of its column, so that values of one type compare with ``<``. A TIME is milliseconds of the day,
+whatever its precision, because that is what Paimon stores.
 
-Clauses: META-19.
+Clauses: META-19, META-70.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ from pktable.format import type_text
 
 Value: TypeAlias = "bool | int | float | str | bytes | decimal.Decimal | None"
 
+PRECISIONS: Final = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+"""Digits of a second that a time of an Arrow unit has."""
 NANOS_PER: Final = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
+DAY_MILLIS: Final = 86_400_000
 NESTED: Final = frozenset({"ARRAY", "MAP", "ROW"})
 STRINGS: Final = frozenset({"CHAR", "VARCHAR", "STRING"})
 BINARIES: Final = frozenset({"BINARY", "VARBINARY", "BYTES"})
@@ -43,6 +47,7 @@ _PLAIN_ARROW: Final[dict[str, Any]] = {
     "FLOAT": pa.float32(),
     "DOUBLE": pa.float64(),
     "DATE": pa.date32(),
+    "TIME": pa.time32("ms"),
     **dict.fromkeys(STRINGS, pa.string()),
     **dict.fromkeys(BINARIES, pa.binary()),
 }
@@ -52,8 +57,8 @@ _PLAIN_ARROW: Final[dict[str, Any]] = {
 class DataType:
     """The type of a column or of a part of one. A parameter that the root does not have is None.
 
-    ``length``: of CHAR and VARCHAR in characters, of BINARY and VARBINARY in bytes. ``precision``: of DECIMAL and
-    the timestamps, in digits. ``scale``: of DECIMAL. ``children``: of ARRAY (element), MAP (key, value) and ROW.
+    ``length``: of CHAR and VARCHAR in characters, of BINARY and VARBINARY in bytes. ``precision``: of DECIMAL, TIME
+    and the timestamps, in digits. ``scale``: of DECIMAL. ``children``: of ARRAY (element), MAP (key, value) and ROW.
     """
 
     root: str
@@ -277,7 +282,10 @@ _FROM_PLAIN_ARROW: Final = {
 
 
 def from_arrow(t: pa.DataType, nullable: bool = True) -> DataType:
-    """Return the narrowest type that holds every value of ``t``. Raises InvalidRequestError if none does."""
+    """Return the narrowest type that holds every value of ``t``. Raises InvalidRequestError if none does.
+
+    Times of the day are an exception: a TIME of any precision has milliseconds.
+    """
     kind: Any = t
     if t in _FROM_PLAIN_ARROW:
         return DataType(_FROM_PLAIN_ARROW[t], nullable)
@@ -288,8 +296,10 @@ def from_arrow(t: pa.DataType, nullable: bool = True) -> DataType:
     if pa.types.is_decimal(t) and kind.precision <= 38 and 0 <= kind.scale <= kind.precision:
         return DataType("DECIMAL", nullable, precision=kind.precision, scale=kind.scale)
     if pa.types.is_timestamp(t):
-        precision = {"s": 0, "ms": 3, "us": 6, "ns": 9}[kind.unit]
-        return DataType("TIMESTAMP_LTZ" if kind.tz else "TIMESTAMP", nullable, precision=precision)
+        root = "TIMESTAMP_LTZ" if kind.tz else "TIMESTAMP"
+        return DataType(root, nullable, precision=PRECISIONS[kind.unit])
+    if pa.types.is_time(t):
+        return DataType("TIME", nullable, precision=PRECISIONS[kind.unit])
     if pa.types.is_dictionary(t):
         return from_arrow(kind.value_type, nullable)
     return _nested_from_arrow(kind, nullable)
@@ -311,6 +321,14 @@ def _nested_from_arrow(kind: Any, nullable: bool) -> DataType:
     if root == "ROW":
         _require_unique_names(children)
     return DataType(root, nullable, children=children)
+
+
+def java_time(millis: int, precision: int) -> str:
+    """Return a TIME as Paimon writes it: with a fraction, of a digit or more, if the type has digits for one."""
+    seconds, millis = divmod(millis % DAY_MILLIS, 1000)
+    text = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+    fraction = f"{millis:03d}".rstrip("0")[:precision] or "0"
+    return f"{text}.{fraction}" if precision else text
 
 
 def array_of(values: Sequence[Any], t: DataType) -> pa.Array[Any]:
@@ -349,6 +367,8 @@ def _values_of_chunk(array: Any, t: DataType) -> list[Any]:
         return counts if factor == 1 else [None if count is None else count * factor for count in counts]
     if t.root == "DATE":
         return _numbers(array.cast(pa.date32()).view(pa.int32()))
+    if t.root == "TIME":
+        return _numbers(array.cast(pa.time32("ms")).view(pa.int32()))
     if t.root in _NUMPY_ROOTS:
         return _numbers(array)
     values: list[Any] = array.to_pylist()

@@ -31,6 +31,7 @@ FAMILIES = (
     lambda t: pt.is_string(t) or pt.is_large_string(t) or pt.is_string_view(t),
     lambda t: pt.is_binary(t) or pt.is_large_binary(t) or pt.is_binary_view(t) or pt.is_fixed_size_binary(t),
     pt.is_date,
+    pt.is_time,
     pt.is_timestamp,
     # List views are left out: Arrow's cast empties the lists after a null.
     lambda t: pt.is_list(t) or pt.is_large_list(t) or pt.is_fixed_size_list(t),

@@ -126,6 +126,8 @@ def _exact(value: Any, t: DataType) -> Any:
         return _exact_nested(value, t)
     if t.root in TIMESTAMPS:
         return _exact_time(value, t)
+    if t.root == "TIME":
+        return _exact_clock(value, t)
     if t.root == "DATE":
         if isinstance(value, datetime.datetime):
             raise UnfitError(value, t, "take its date()")
@@ -160,6 +162,15 @@ def _exact_time(value: Any, t: DataType) -> Any:
     finest = timestamp_unit(t)
     nanos = getattr(value, "nanosecond", 0)  # of a pandas.Timestamp
     if (nanos and finest != "ns") or (finest == "ms" and value.microsecond % 1000):
+        raise UnfitError(value, t, "that cuts digits off its second")
+    return value
+
+
+def _exact_clock(value: Any, t: DataType) -> Any:
+    """Return a time of the day without a zone, which Arrow would drop, and without microseconds."""
+    if not isinstance(value, datetime.time) or value.tzinfo is not None:
+        raise UnfitError(value, t)
+    if value.microsecond % 1000:
         raise UnfitError(value, t, "that cuts digits off its second")
     return value
 

@@ -41,6 +41,7 @@ INTEGERS = {
     "INT": pa.int32(),
     "BIGINT": pa.int64(),
     "DATE": pa.int32(),
+    "TIME": pa.int32(),
 }
 BYTE_STRINGS = STRINGS | BINARIES
 

@@ -213,6 +213,8 @@ def _literal(scalar: pa.Scalar) -> str | None:
             return "'" + value.replace("'", "''") + "'"
         case datetime.date():
             return f"DATE '{value.isoformat()}'"
+        case datetime.time() if value.microsecond % 1000 == 0:
+            return f"TIME '{value.isoformat()}'"
         case pa.TimestampScalar() if value.is_valid:
             return _timestamp(value)
         case _:

@@ -78,7 +78,7 @@ def part_of_date(resolver: Resolver, node: Any) -> Expression:
 
 def part_of_time(resolver: Resolver, node: Any) -> Expression:
     """Return a part of a time without a zone."""
-    return _part(resolver, node, OF_TIMES[type(node)], ("TIMESTAMP",))
+    return _part(resolver, node, OF_TIMES[type(node)], ("TIMESTAMP", "TIME"))
 
 
 def _part(resolver: Resolver, node: Any, function: Function, roots: Sequence[str]) -> Expression:

@@ -28,7 +28,7 @@ from pktable.format.types import (
     DataType,
     Value,
 )
-from pktable.predicate.tree import BIGINT, BYTES, DOUBLE, INT, NULL, STRING, Literal
+from pktable.predicate.tree import BIGINT, BYTES, DOUBLE, INT, NULL, STRING, TIME, Literal
 
 MOST_DIGITS: Final = 38
 MOST_TEXT: Final = 400  # characters of a number; no double needs more
@@ -46,6 +46,7 @@ TIMESTAMP_TEXT: Final = re.compile(
     r"\s*(Z|UTC|GMT|[+-]\d{1,2}(?::?\d{2})?)?",
     re.I | re.ASCII,
 )
+TIME_TEXT: Final = re.compile(r"(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,3})0*)?)?", re.ASCII)
 FLOAT_WORD: Final = re.compile(r"[+-]?(nan|inf|infinity)", re.I)
 BOOLEAN_TEXTS: Final = {
     **dict.fromkeys(("true", "t", "yes", "y", "1"), True),
@@ -54,11 +55,13 @@ BOOLEAN_TEXTS: Final = {
 
 
 def general(t: DataType) -> DataType:
-    """Return ``t`` without nullability and lengths; a timestamp gets the precision of its unit (3, 6 or 9)."""
+    """Return ``t`` without nullability and lengths; times get the precision of their unit (3, 6 or 9)."""
     if t.root in STRINGS:
         return STRING
     if t.root in BINARIES:
         return BYTES
+    if t.root == "TIME":
+        return TIME
     if t.root in TIMESTAMPS:
         return DataType(t.root, precision=-(-max(t.precision or 0, 1) // 3) * 3)
     return DataType(t.root, precision=t.precision, scale=t.scale, children=t.children)
@@ -127,6 +130,9 @@ def _same_value(value: Value, found: DataType, t: DataType) -> Value:
     if found.root == "DATE" or found.root in TIMESTAMPS:
         assert isinstance(value, int)
         return _same_time(value * DAY if found.root == "DATE" else value, found, t)
+    if found.root == "TIME":
+        assert isinstance(value, int)
+        return value if t.root == "TIME" and value % 10 ** max(3 - (t.precision or 0), 0) == 0 else None
     assert isinstance(value, (int, float, Decimal))
     if t.root == "DOUBLE":
         return float(value)
@@ -183,6 +189,9 @@ def parsed(text: str, t: DataType) -> Literal | None:
         value = BOOLEAN_TEXTS.get(text.lower())
     elif t.root == "DATE":
         value = _days(text)
+    elif t.root == "TIME":
+        millis = _millis(text)
+        return None if millis is None else literal_as(Literal(millis, TIME), t)
     elif t.root in FLOATS and FLOAT_WORD.fullmatch(text):
         value = float(text)
     elif t.root in FLOATS and NUMBER.fullmatch(text):
@@ -207,6 +216,15 @@ def _days(text: str) -> int | None:
         return (date(int(found[1]), int(found[2] or 1), int(found[3] or 1)) - EPOCH).days
     except ValueError:
         return None
+
+
+def _millis(text: str) -> int | None:
+    """Return the milliseconds of a time of the day; the seconds may be left out."""
+    found = TIME_TEXT.fullmatch(text)
+    hours, minutes, seconds = (int(part or 0) for part in found.group(1, 2, 3)) if found else (24, 0, 0)
+    if not found or hours > 23 or minutes > 59 or seconds > 59:
+        return None
+    return (hours * 3600 + minutes * 60 + seconds) * 1000 + int((found[4] or "").ljust(3, "0"))
 
 
 def timestamp(text: str) -> Literal | None:
@@ -263,6 +281,11 @@ def time_text(nanos: int) -> str:
     seconds, fraction = divmod(nanos, SECOND)
     text = str(np.datetime64(seconds, "s"))
     return text if not fraction else f"{text}.{fraction:09d}".rstrip("0")
+
+
+def clock_text(millis: int) -> str:
+    """Return a time of the day as ISO text, with as many decimals as it has."""
+    return time_text(millis * NANOS_PER["ms"]).partition("T")[2]
 
 
 def date_text(days: int) -> str:

@@ -40,6 +40,7 @@ from pktable.predicate.tree import (
     INT,
     NULL,
     STRING,
+    TIME,
     Arithmetic,
     Expression,
     Literal,
@@ -77,6 +78,7 @@ TYPES: Final = {
     **{name: DataType(name) for name in ("BOOLEAN", *INTEGER_BITS, "FLOAT", "DOUBLE", "DATE")},
     "TEXT": STRING,
     "BINARY": BYTES,
+    "TIME": TIME,
     "TIMESTAMPNTZ": DataType("TIMESTAMP", precision=6),
     "TIMESTAMPTZ": DataType("TIMESTAMP_LTZ", precision=6),  # the name that sqlglot gives to Spark's TIMESTAMP
     "TIMESTAMPLTZ": DataType("TIMESTAMP_LTZ", precision=6),
@@ -197,7 +199,7 @@ class Resolver:
     def in_one_type(self, values: list[Expression], node: Node) -> list[Expression]:
         found = unify(values)
         if found is None or any(one.type.root in NESTED for one in found):
-            times = [one.type for one in values if one.type.root in (*TIMESTAMPS, "DATE")]
+            times = [one.type for one in values if one.type.root in (*TIMESTAMPS, "DATE", "TIME")]
             texts = [one.value for one in values if isinstance(one, Literal) and one.type == STRING]
             if times and texts:
                 raise self.error(f"expected a {times[0]}, found {texts[0]!r}", node)

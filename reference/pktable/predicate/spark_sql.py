@@ -16,7 +16,7 @@ from pktable_spec.errors import InvalidRequestError
 from pktable.format.type_text import quoted
 from pktable.format.types import TIMESTAMPS, DataType, Value
 from pktable.predicate.letter_case import spark_function
-from pktable.predicate.literals import MICRO, date_text, time_text
+from pktable.predicate.literals import MICRO, clock_text, date_text, time_text
 from pktable.predicate.tree import (
     STRING,
     And,
@@ -156,6 +156,8 @@ def _literal(value: Value, t: DataType) -> str:
         return f"CAST('{value}' AS {_type(t)})"
     if t.root == "DATE":
         return f"DATE '{date_text(value)}'"
+    if t.root == "TIME":
+        return f"TIME '{clock_text(value)}'"
     if t.root in TIMESTAMPS:
         if value % MICRO:
             raise InvalidRequestError(

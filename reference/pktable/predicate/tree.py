@@ -26,6 +26,7 @@ FLOAT: Final = DataType("FLOAT")
 DOUBLE: Final = DataType("DOUBLE")
 STRING: Final = DataType("STRING")
 BYTES: Final = DataType("BYTES")
+TIME: Final = DataType("TIME", precision=3)  # of the day; all have milliseconds
 NULL: Final = DataType("NULL")  # the type of a NULL that nothing has given a type yet
 
 Arithmetic: TypeAlias = OneOf["add", "subtract", "multiply", "divide", "remainder"]

@@ -234,7 +234,9 @@ def width_of(kind: DataType) -> int:
         return sum(width_of(child.type) for child in kind.children) * (1 if kind.root == "ROW" else 4)
     if kind.root in STRINGS | BINARIES:
         return 24
-    return {"BOOLEAN": 1, "TINYINT": 1, "SMALLINT": 2, "INT": 4, "DATE": 4, "FLOAT": 4}.get(kind.root, 8)
+    return {"BOOLEAN": 1, "TINYINT": 1, "SMALLINT": 2, "INT": 4, "DATE": 4, "TIME": 4, "FLOAT": 4}.get(
+        kind.root, 8
+    )
 
 
 def row_width(schema: TableSchema) -> int:

@@ -126,7 +126,7 @@ def columns_of(schema: StructType, context: TableContext) -> tuple[str, ...]:
 
     Raises InvalidRequestError for a column that the table does not have, or has with another type.
     """
-    known = {field.name: field.dataType for field in read_schema(context.schema.fields)}
+    known = {field.name: field for field in context.schema.fields}
     names = []
     for field in schema:
         if field.name == ROW_KIND:
@@ -137,10 +137,10 @@ def columns_of(schema: StructType, context: TableContext) -> tuple[str, ...]:
             raise InvalidRequestError(
                 f"column {field.name} is not in the table; columns are {', '.join(known)}"
             )
-        kind = as_nullable(field.dataType)
-        if kind != known[field.name]:
+        kind, wanted = as_nullable(field.dataType), read_schema([known[field.name]])[0].dataType
+        if kind != wanted:
             raise InvalidRequestError(
-                f"column {field.name}: expected type {known[field.name].simpleString()}, as the table has it, "
+                f"column {field.name}: expected type {wanted.simpleString()}, as the table has it, "
                 f"found {kind.simpleString()}; cast the column after the read"
             )
         names.append(field.name)

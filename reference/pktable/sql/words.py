@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any, Final
 
@@ -275,6 +275,8 @@ def literal(value: Any) -> str:
         return text_literal(value)
     if isinstance(value, datetime):
         return f"TIMESTAMP '{value.isoformat(sep=' ')}'"
+    if isinstance(value, time) and value.tzinfo is None:
+        return f"TIME '{value.isoformat()}'"
     if isinstance(value, date):
         return f"DATE '{value.isoformat()}'"
     raise InvalidRequestError(f"args: expected a number, text, date or time, found {type(value).__name__}")

@@ -55,7 +55,7 @@ from pktable.predicate.spark_sql import VARIABLE
 from pktable.run.spark.listing import listed_in_driver
 from pktable.run.spark.partition_columns import FROM_FILES, PartitionColumns, by_partition_columns
 from pktable.run.spark.relations import RELATIONS
-from pktable.run.spark.types import is_finer, read_schema, spark_schema
+from pktable.run.spark.types import is_scanned, read_schema, spark_schema
 from pktable.run.spark.wire import whole_frame
 from pktable.statements.plan import PLACE
 from pktable.store.object_store import is_object_uri
@@ -293,9 +293,10 @@ def _live(rows: DataFrame, is_live: Column, then: str | None) -> DataFrame:
 
 
 def fits_spark(fields: Iterable[Field]) -> bool:
-    """Return whether Spark's scan gives columns as they are: no time too fine for it, no name it takes otherwise."""
+    """Return whether Spark's scan gives columns as they are: no time it cannot read, no name it takes otherwise."""
     return not any(
-        is_finer(one.type) or VARIABLE in one.name or one.name.casefold() in SPARKS_OWN for one in fields
+        not is_scanned(one.type) or VARIABLE in one.name or one.name.casefold() in SPARKS_OWN
+        for one in fields
     )
 
 

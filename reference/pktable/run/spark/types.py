@@ -1,9 +1,10 @@
 """The table's types as Spark's, and Arrow data in the shape Spark accepts.
 
 Spark knows times to the microsecond, in one unit, and no length of strings. A time that it cannot hold
-without loss is refused by name instead of being rounded; others of the same column are not.
+without loss is refused by name instead of being rounded; others of the same column are not. A time of the day is a type
+of Spark since 4.1, in nanoseconds; before, a column of it is refused by name, and others of the table are read.
 
-Clauses: TBL-8, TBL-11, RD-6.
+Clauses: TBL-8, TBL-11, RD-6, RD-30.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pyarrow as pa
+import pyspark
 from pktable_spec.errors import InvalidRequestError
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -37,6 +39,7 @@ PLAIN: dict[str, st.DataType] = {
     "TIMESTAMP": st.TimestampNTZType(),
     "TIMESTAMP_LTZ": st.TimestampType(),
 }
+TIME_OF_DAY = getattr(st, "TimeType", None)  # since Spark 4.1
 TIMES = {st.TimestampNTZType(), st.TimestampType()}
 
 
@@ -48,7 +51,22 @@ def spark_schema(fields: Sequence[Field]) -> st.StructType:
         raise InvalidRequestError(
             f"columns {', '.join(twice)} differ only in case, which Spark does not distinguish"
         )
-    return st.StructType([st.StructField(f.name, spark_type(f.type), f.type.nullable) for f in fields])
+    return st.StructType([st.StructField(f.name, _type_of(f), f.type.nullable) for f in fields])
+
+
+def _type_of(field: Field) -> st.DataType:
+    """Return the type of a column. Raises InvalidRequestError for one that this Spark does not have. Clauses: RD-30."""
+    if TIME_OF_DAY is None and has_time(field.type):
+        raise InvalidRequestError(
+            f"column {field.name}: pyspark {pyspark.__version__} has no type for {field.type}; use 4.1 or later, leave "
+            "the column out, or read without Spark"
+        )
+    return spark_type(field.type)
+
+
+def has_time(kind: DataType) -> bool:
+    """Whether ``kind`` or a part of it is a time of the day."""
+    return kind.root == "TIME" or any(has_time(child.type) for child in kind.children)
 
 
 def read_schema(fields: Sequence[Field]) -> st.StructType:
@@ -73,6 +91,10 @@ def as_nullable(kind: st.DataType) -> st.DataType:
 
 
 def spark_type(kind: DataType) -> st.DataType:
+    """Return the type in Spark, which must have it (`has_time`). TIME has the precision of Spark's literals."""
+    if kind.root == "TIME":
+        found: st.DataType = TIME_OF_DAY()
+        return found
     if kind.root == "DECIMAL":
         assert kind.precision is not None
         assert kind.scale is not None
@@ -93,8 +115,8 @@ def with_times_of(frame: DataFrame, fields: Sequence[Field]) -> DataFrame:
 
     They are cast as Spark casts them, in the zone of the session. Clauses: TBL-11.
     """
-    wanted = {field.name: spark_type(field.type) for field in fields}
     names = frame.columns
+    wanted = {field.name: spark_type(field.type) for field in fields if field.name in names}
     casts = {
         given.name: F.col(quoted(given.name)).cast(kind)
         for given in frame.schema
@@ -124,15 +146,17 @@ def _timed(given: st.DataType, wanted: st.DataType) -> st.DataType:
     return given
 
 
-def is_finer(kind: DataType) -> bool:
-    """Whether ``kind`` or a part of it has times that Spark cannot hold in general."""
-    if kind.root in TIMESTAMPS:
-        return (kind.precision or 0) > 6
-    return any(is_finer(child.type) for child in kind.children)
+def is_scanned(kind: DataType) -> bool:
+    """Whether Spark's scan of Parquet reads values of ``kind`` as they are, not times of nanoseconds or of the day."""
+    if kind.root in (*TIMESTAMPS, "TIME"):
+        return kind.root != "TIME" and (kind.precision or 0) <= 6
+    return all(is_scanned(child.type) for child in kind.children)
 
 
 def in_spark_units(kind: pa.DataType) -> pa.DataType:
-    """Return ``kind`` with times in microseconds, as Spark takes them from Arrow."""
+    """Return ``kind`` with times in microseconds, of the day in nanoseconds, as Spark takes them from Arrow."""
+    if pa.types.is_time(kind):
+        return pa.time64("ns")
     if pa.types.is_timestamp(kind):
         return pa.timestamp("us", kind.tz)
     if pa.types.is_list(kind):
