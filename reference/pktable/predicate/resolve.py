@@ -11,7 +11,8 @@ from pktable_spec.errors import InvalidRequestError
 from sqlglot import errors, exp
 
 from pktable.format.types import Field
-from pktable.predicate.resolver import SPARK, Node, Resolver, quoted
+from pktable.predicate.dialect import SPARK
+from pktable.predicate.resolver import Node, Resolver, quoted
 from pktable.predicate.scope import Scope
 from pktable.predicate.tree import Expression
 

@@ -17,11 +17,11 @@ from typing import Any, Final, TypeAlias
 
 from pktable_spec.errors import InvalidRequestError
 from sqlglot import exp
-from sqlglot.dialects.spark import Spark
 
 from pktable.format.types import INTEGER_BITS, NESTED, NUMBERS, TIMESTAMPS, DataType
 from pktable.predicate import tree
 from pktable.predicate.coercion import CASTS, arithmetic_type, converted, unify
+from pktable.predicate.dialect import SPARK
 from pktable.predicate.functions import FUNCTIONS, NAMES
 from pktable.predicate.literals import (
     MOST_DIGITS,
@@ -50,15 +50,6 @@ from pktable.predicate.tree import (
 
 Node: TypeAlias = Any  # a node of sqlglot; the name of its base class differs between versions
 
-
-class Spark4(Spark):  # type: ignore[misc]
-    """Spark since 4.0: a doubled quote inside quotes is a quote."""
-
-    class Tokenizer(Spark.Tokenizer):  # type: ignore[misc]
-        STRING_ESCAPES = ("'", '"', "\\")
-
-
-SPARK: Final = Spark4()
 COMPARISONS: Final[dict[Any, Ordering]] = {
     exp.EQ: "=",
     exp.NEQ: "<>",
