@@ -42,11 +42,11 @@ def _without(*clauses: str) -> Any:
 
 def _on_the_first_indexes(delta: Any) -> Any:
     """Make the vectors after a change from the vectors of the state that it was planned on first."""
-    first: dict[int, Any] = {}
+    first: dict[int, Any] = {}  # by what was planned, which is kept so that nothing else gets its id
 
     def made(self: FileChanges, state: TableState, refused: Any) -> Delta | None:
-        indexes = first.setdefault(id(self), state).indexes
-        found: Delta | None = delta(self, replace(state, indexes=indexes), refused)
+        _, planned_on = first.setdefault(id(self.changes), (self.changes, state))
+        found: Delta | None = delta(self, replace(state, indexes=planned_on.indexes), refused)
         return found
 
     return made

@@ -559,7 +559,8 @@ PROTOCOL = (
                 "self.clock()",
             ),
         ), "RD-17",
-        "a: write only; b: write only", "a; b", "snapshot 12 is older than snapshot 11", Setting(jumps=True),
+        "a: write only; b: write only; c: write only; d: write only", "a; b; c; d",
+        "snapshot 1\\d is older than snapshot", Setting(jumps=True),
     ),
     _mutant(
         56, "the maker of a branch keeps its snapshot by no tag",

@@ -117,12 +117,13 @@ class Scenario:
 
     def _mend(self, table: Table) -> None:
         """Remove what is only half there, which keeps everything."""
-        halves = [path for path in self.world.halves if CONSUMERS in path or BRANCHES in path]
-        for path in halves:
-            if CONSUMERS in path:
-                table.delete_consumer(path.partition(CONSUMER)[2])
+        context = table.catalog.context
+        for path in [one for one in self.world.halves if CONSUMERS in one or BRANCHES in one]:
+            name = path.partition(CONSUMER)[2]
+            if name and path == context.paths.consumer(name):
+                table.delete_consumer(name)
             else:
-                table.catalog.context.store.delete(path)
+                context.store.delete(path)
 
     def _remove_strays(self, table: Table, oracle: LogOracle) -> None:
         """Remove the strays right before the snapshots, which without fences only their committers can tell from these.

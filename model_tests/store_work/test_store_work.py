@@ -41,7 +41,7 @@ def test_a_read_more_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
         return latest(log, commits=commits)
 
     monkeypatch.setattr(SnapshotLog, "latest", twice)
-    asked = "read LATEST: none, list snapshot fence, read LATEST: none, list fence tag manifest"
+    asked = "read LATEST: none, list snapshot fence schema, read LATEST: none, list fence tag manifest"
     _expect("writes", rf"-  {re.escape(asked)}\n\+  2 x \({re.escape(asked)}\)\n")
 
 

@@ -22,7 +22,7 @@ from model_tests.table.foreign_tables import as_avro, as_orc, of_parquet, rewrit
 
 COLUMNS = "k TIME NOT NULL, t TIME(6), n INT, r ROW<a ARRAY<TIME(3)>>"
 EARLY, NOON, LATE = dt.time(0, 0, 1), dt.time(12), dt.time(23, 59, 59, 999000)
-ROWS = [
+ROWS: list[dict[str, Any]] = [
     {"k": EARLY, "t": LATE, "n": 1, "r": {"a": [NOON, None]}},
     {"k": NOON, "t": None, "n": 2, "r": None},
 ]
@@ -34,7 +34,8 @@ def new_table(path: Path, **more: Any) -> Table:
 
 
 def rows_of(table: Table, **how: Any) -> list[dict[str, Any]]:
-    return table.to_arrow(**how).sort_by("n").to_pylist()
+    found: list[dict[str, Any]] = table.to_arrow(**how).sort_by("n").to_pylist()
+    return found
 
 
 @covers("META-70", "META-6")

@@ -201,7 +201,7 @@ class Expiry:
             self._expect_changes_of(next_snapshot)
         except BaseException:
             if before is None:
-                self.consumers.remove(name)
+                remove_quietly(self._context.store, [self._context.paths.consumer(name)])
             else:
                 self.consumers.put(name, before)
             raise

@@ -93,6 +93,7 @@ def as_nullable(kind: st.DataType) -> st.DataType:
 def spark_type(kind: DataType) -> st.DataType:
     """Return the type in Spark, which must have it (`has_time`). TIME has the precision of Spark's literals."""
     if kind.root == "TIME":
+        assert TIME_OF_DAY is not None
         found: st.DataType = TIME_OF_DAY()
         return found
     if kind.root == "DECIMAL":
