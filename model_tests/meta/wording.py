@@ -123,7 +123,7 @@ FORMED: Final = (
     "reference",
     "spec/clauses",
     "spec/README.md",
-    "spec/tla/README.md",
+    "spec/tla",
     *(f"spec/pktable_spec/{name}.py" for name in SPECIFICATION),
 )
 """Folders and files whose sentences are short and simple enough. Add one when it is so; take none away."""

@@ -29,7 +29,7 @@ from pktable_spec.errors import InvalidRequestError
 from model_tests.tlc import record
 from model_tests.tlc.checker import workplace
 from model_tests.tlc.jvm import Run, run_java
-from model_tests.tlc.models import FOLDER, Model, modules_of, used_by
+from model_tests.tlc.models import FOLDER, Model, code_of, modules_of, used_by
 
 Verdict: TypeAlias = Literal["never evaluated", "never true", "never false"]
 UNPROBED: Final = frozenset({"StoreOperations", "StoreFaults"})
@@ -189,7 +189,7 @@ def key_of(roots: Iterable[str], folder: Path = FOLDER) -> str:
     texts = modules_of(roots, folder=folder)
     made_by = Path(__file__).read_text("utf-8")
     return record.key_of(
-        {"Model.tla": ""}, "probes", made_by, *(f"{name}\n{texts[name]}" for name in sorted(texts))
+        {"Model.tla": ""}, "probes", made_by, *(f"{name}\n{code_of(texts[name])}" for name in sorted(texts))
     )
 
 

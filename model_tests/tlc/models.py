@@ -96,6 +96,28 @@ def modules_of(
     return texts
 
 
+OUTSIDE: Final = re.compile(r'"(?:[^"\\\n]|\\.)*"|\\\*[^\n]*|\(\*')
+"""A string, a comment up to the end of the line, and where one in parentheses begins."""
+INSIDE: Final = re.compile(r"\(\*|\*\)")
+
+
+def code_of(text: str) -> str:
+    """Return a module with spaces in the place of its comments: all else keeps its line and column."""
+    parts, depth, at = [], 0, 0
+    while found := (INSIDE if depth else OUTSIDE).search(text, at):
+        between = text[at : found.start()]
+        parts.append(_blank(between) if depth else between)
+        parts.append(found[0] if found[0].startswith('"') else _blank(found[0]))
+        depth += {"(*": 1, "*)": -1}.get(found[0], 0)
+        at = found.end()
+    parts.append(_blank(text[at:]) if depth else text[at:])
+    return re.sub(r" +$", "", "".join(parts), flags=re.M)
+
+
+def _blank(text: str) -> str:
+    return re.sub(r"[^\n]", " ", text)
+
+
 def used_by(text: str) -> set[str]:
     """Return the modules that a module extends or instantiates."""
     lists = re.findall(r"(?:EXTENDS|INSTANCE)((?:\s*\w+\s*,)*\s*\w+)", text)

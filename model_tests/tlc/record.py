@@ -1,6 +1,7 @@
 """Results of TLC by content: a model is not run again while all that TLC reads is the same.
 
-A record is found by the sha256 of the files that TLC reads, its jar and its flags. There are two:
+A record is found by the sha256 of the files that TLC reads, without their comments, its jar and its flags. There are
+two:
 
 * A machine's, under ``$XDG_CACHE_HOME/pktable/tlc`` or ``~/.cache/pktable/tlc``, holds what TLC printed, and each time
   it is read and judged again.
@@ -30,7 +31,7 @@ from typing import Any, Final
 
 from model_tests.caches import caches
 from model_tests.tlc.jar import tlc_jar
-from model_tests.tlc.models import FOLDER, modules_of
+from model_tests.tlc.models import FOLDER, code_of, modules_of
 
 VERSION: Final = 1
 VARIABLE: Final = "PKTABLE_TLC_RECORD"
@@ -46,8 +47,9 @@ def key_of(files: Mapping[str, str], *told: str) -> str:
     """Return the key of a run of TLC on Model.tla of ``files``; ``told``: its flags, and what else it depends on."""
     modules = modules_of(["Model"], files)
     parts = [str(VERSION), _jar_hash(tlc_jar()), *told]
+    codes = {name: code_of(text) for name, text in modules.items()}
     parts += [
-        f"{name}\n{text}" for name, text in sorted({**modules, "cfg": files.get("Model.cfg", "")}.items())
+        f"{name}\n{text}" for name, text in sorted({**codes, "cfg": files.get("Model.cfg", "")}.items())
     ]
     return digest_of(parts)
 

@@ -14,7 +14,7 @@ import pytest
 
 from model_tests.tlc import checker, counterexamples, record, state_graph, suite
 from model_tests.tlc.checker import Code, check
-from model_tests.tlc.models import PASSES, Expected, Model, load
+from model_tests.tlc.models import PASSES, Expected, Model, code_of, load
 
 MODELS = {model.name: model for model in load()}
 SMALL = Model("small", "", "Levels", {"MaxLevel": 1}, Expected(PASSES, 2), invariants=("TypeOK",))
@@ -111,6 +111,24 @@ def test_another_model_or_module_is_run(model: Model, modules: dict[str, str], t
 def test_a_module_that_is_not_read_does_not_count(tlc: Tlc) -> None:
     check(SMALL)
     assert check(SMALL, {"Commit.tla": "---- MODULE Commit ----"}).source == "machine"
+
+
+def test_a_comment_is_no_part_of_a_key() -> None:
+    def key(text: str) -> str:
+        return record.key_of({**SMALL.files(), "Model.tla": text})
+
+    module = '---- MODULE Model ----\n(* a (* b *) \\* c *) X == "(* d"  \\* e (*\nY == 1 (* f\n*)\n====\n'
+    assert code_of(module) == f'---- MODULE Model ----\n{" " * 21}X == "(* d"\nY == 1\n\n====\n'
+    for old, new, same in (
+        ("\\* e (*", "\\* another", True),
+        ("f\n*)", "*)\n", True),
+        ("(* a ", "(* another ", False),  # what follows stands in another column
+        ("(* d", "(* g", False),
+        ("Y == 1", "Y == 2", False),
+        ("f\n", "f\n\n", False),
+    ):
+        assert old in module
+        assert (key(module.replace(old, new)) == key(module)) == same, old
 
 
 def test_another_jar_or_flag_is_another_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

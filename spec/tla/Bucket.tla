@@ -1,11 +1,11 @@
 ------------------------------- MODULE Bucket ------------------------------
 (* One bucket as files: their records, the picks of a compaction, its result, the
-   rules of its commit, and reads.  Constants only: every operator is a function
-   of a bucket b = [files, live, vectors]:
-     files    every data file ever committed, [records, born]; its index is its
-              name, born the level it was written to; a file never changes
-     live     the live files of the latest snapshot, pairs <<file, level>>
-     vectors  the deleted positions, pairs <<file, position>>
+   rules of its commit, and reads.  There are constants only.  Every operator is
+   a function of a bucket b = [files, live, vectors]:
+   * files: every data file ever committed, [records, born].  Its index is its
+     name, and born the level that it was written to.  A file never changes.
+   * live: the live files of the latest snapshot, pairs <<file, level>>.
+   * vectors: the deleted positions, pairs <<file, position>>.
    The records of a file are a sequence ascending by key, and positions are its
    indices: from 1 here, from 0 in the clauses.  In names of operators and of bound
    variables, a `mark` is a deleted position.  Names are those of the Python model

@@ -2,8 +2,8 @@
 (* A bucket of files with deletion vectors, as a transition system.
 
    It adds to Levels: data files that never change, deleted positions instead of
-   rewrites, upgrades that move a file without reading it, and compactions that
-   are planned on one state and committed on a later one.  A state is the latest
+   rewrites, upgrades that move a file without reading it, and compactions
+   planned on one state and committed on a later one.  A state is the latest
    snapshot and the staged work.  The variables, the actions and the bounds are
    those of the Python model (mechanism.py, graph.py), and the two reachable
    graphs are compared: all states and labelled edges.                      *)

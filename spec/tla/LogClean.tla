@@ -143,6 +143,6 @@ RetainedIsThere == \A at \in 1..now : at >= retained => SliceAt(bases, at) \in t
 \* A reader that was not refused takes the slice that is read as of its instant.  Clauses: LOG-67.
 ReadIsWhole == reader.phase \in {"checked", "read"} => SliceAt(reader.known, reader.at) \in reader.listed
 
-\* A file that is missing is one that a clean names which the reader does not know.  Clauses: LOG-76.
+\* A file that is missing is named by a clean that the reader does not know.  Clauses: LOG-76.
 MissingIsCleaned == reader.phase = "missing" => Last(Found) \in doomed \ reader.doomed
 =============================================================================

@@ -7,9 +7,9 @@
    operations of a job any other job may run, a job may die, the answer of a put may
    be lost, and a put whose answer was lost may arrive later.
 
-   The means against that are fences: files whose numbers are taken once and in order,
-   and which stay.  (FenceNumbers says how they do though old ones are removed.)  An expiry puts a fence that names the snapshots that it expires,
-   before it removes their files.  A rollback puts a fence before it removes the
+   The means against that are fences: files with numbers that are taken once and in order.
+   They stay.  (FenceNumbers says how they do though old ones are removed.)  An expiry
+   puts a fence with the snapshots that it expires, before it removes their files.  A rollback puts a fence before it removes the
    snapshots above its target.  A snapshot carries the number of rollbacks that its job
    knew.  So a file counts as a snapshot if its id is above all ids that expired, and
    if no later rollback was to a smaller id.  A job looks at the fences after its put,
@@ -334,8 +334,8 @@ FairStore ==
                      /\ SF_all(ArriveTaken(j) \/ ArriveFree(j))
 
 ----------------------------------------------------------------------------
-\* No job tells a caller that a write is committed which is not, or removes the files of one that
-\* is; no reader takes another file for the latest snapshot.  Clauses: CMT-36, CMT-37, CMT-38.
+\* No job calls a write committed if it is not, or removes the files of one that is.
+\* No reader takes another file for the latest snapshot.  Clauses: CMT-36, CMT-37, CMT-38.
 NobodyIsWrong == ~mistaken
 
 \* A job tells its caller, however often it begins again.  Clauses: CMT-3, CMT-38.

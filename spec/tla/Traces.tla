@@ -3,8 +3,8 @@
 
    A trace is a sequence of events.  An event has an action, a job, and all that can
    be seen of the bucket after it.  It must be a step that leads to exactly that.
-   Some choices cannot be seen and are free: which of the allowed compactions was
-   planned, which files were large, where an output was cut.  So several behaviours
+   Some choices cannot be seen and are free: the compaction planned of those that
+   are allowed, the files that were large, the cuts of an output.  So several behaviours
    may explain a trace, and one is enough: TLC explores all of them and prints how
    far each trace is explained.  model_tests/tlc/traces.py writes the traces as a
    module TraceData that replaces the example here.

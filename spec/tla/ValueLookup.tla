@@ -2,8 +2,8 @@
 (* DeletionVectors where a lookup returns records, not only positions.
 
    The record that a compaction replaces takes part in the merge, and its position
-   is deleted.  A merge engine that needs the older row asks for that (MaxEngine),
-   and so does an order other than that of the commits (UserSequence).  A model
+   is deleted.  Merge engines that need the older row ask for it (MaxEngine),
+   and so does another order than that of the commits (UserSequence).  A model
    replaces operators of Bucket by these.                                   *)
 EXTENDS DeletionVectors
 
