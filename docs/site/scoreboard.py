@@ -66,10 +66,16 @@ def cell(run: Run, one: Evidence) -> str:
 def _findings(runs: Sequence[Run]) -> Iterator[str]:
     for run in runs:
         failed = [one for one in run.outcomes.values() if one.status in (FAIL, ERROR)]
-        rows = [(one.case, one.mode, _what(one), ", ".join(one.clauses)) for one in failed]
-        yield f"### {run.title}\n\n" + (table(("case", "mode", "found", "clauses"), rows) or "Nothing.")
+        rows = [
+            (one.case, one.mode, _what(one), ", ".join(one.clauses), _code(one.history)) for one in failed
+        ]
+        heads = ("case", "mode", "found", "clauses", "smallest history")
+        yield f"### {run.title}\n\n" + (table(heads, rows) or "Nothing.")
 
 
 def _what(outcome: Outcome) -> str:
-    text = f"{outcome.check}: {outcome.message}" if outcome.check else outcome.message
-    return f"`{' '.join(text.replace('`', ' ').split())}`"
+    return _code(f"{outcome.check}: {outcome.message}" if outcome.check else outcome.message)
+
+
+def _code(text: str) -> str:
+    return f"`{' '.join(text.replace('`', ' ').split())}`" if text else ""

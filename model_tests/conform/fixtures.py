@@ -24,7 +24,7 @@ from pktable_conform.archive import INDEX, NEGATIVE, OPEN, POSITIVE, stated
 from pktable_spec.errors import InvalidRequestError
 
 from model_tests import corpus
-from model_tests.conform import covering, damaged, tables
+from model_tests.conform import covering, damaged, inserts_alone, tables
 from model_tests.conform.damages import Damage
 from model_tests.conform.special_tables import SPECIAL
 from model_tests.conform.tables import Made
@@ -185,12 +185,12 @@ def add_damaged(making: Making, damage: Damage, folder: Path) -> None:
 
 
 def histories() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the stored histories of which a writer of the protocol can do all, and those that cover steps."""
+    """Yield the stored histories of which a writer of the protocol can do all, and those that are made."""
     for name in corpus.names():
         history = corpus.load(name)
         if {one.do for one in history.operations} <= PORTABLE:
             yield name, json.loads(history.to_json())
-    for name, history in covering.histories():
+    for name, history in (*inserts_alone.histories(), *covering.histories()):
         yield name, json.loads(history.to_json())
 
 

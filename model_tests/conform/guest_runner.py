@@ -6,20 +6,36 @@ snapshot at once.
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from pktable_conform.runner import PROTOCOL
 
+from model_tests.conform.pktable_runner import answer_requests
 from model_tests.interop.answering import retained_snapshots
-from model_tests.interop.environments import JVMS, set_up
+from model_tests.interop.environments import JVM, JVMS, NEWER_JVM, PYPAIMON, set_up
 from model_tests.interop.peers import Peer, PeerError
 
-OF_ALL: Final = ("keys", "merge on read", "append", "merge engines", "sequence fields", "snapshots", "tags")
-OF_JVMS: Final = ("evolution",)
-"""What is only asked of those that read by the latest schema, too."""
+OF_ALL: Final = (
+    *(
+        "keys",
+        "merge on read",
+        "append",
+        "merge engines",
+        "sequence fields",
+        "evolution",
+        "nested",
+        "orc",
+        "avro",
+    ),
+    *("snapshots", "tags", "where"),
+)
+OF_BRANCHES: Final = (JVM, NEWER_JVM, PYPAIMON)
+"""Those whose peers open a branch."""
+OF_CHANGES: Final = JVMS
+"""Those whose peers read changes."""
 OLDEST: Final = "paimon-jvm 0.9.0"
 """It came before vectors of 64 bits."""
 
@@ -31,24 +47,36 @@ class Program:
         self._name, self._peer, self._table = name, peer, ""
 
     def supports(self, request: Mapping[str, Any]) -> object:
-        features = [*OF_ALL, *(OF_JVMS if self._name in JVMS else ())]
-        if self._name != OLDEST:
-            features.append("vectors of 64 bits")
+        features = list(OF_ALL)
+        features += ["vectors of 64 bits"] * (self._name != OLDEST)
+        features += ["branches"] * (self._name in OF_BRANCHES) + ["changes"] * (self._name in OF_CHANGES)
         return {"protocol": PROTOCOL, "name": self._name, "commands": ["open", "read"], "features": features}
 
     def open(self, request: Mapping[str, Any]) -> None:
         self._table = request["table"]
 
     def read(self, request: Mapping[str, Any]) -> object:
+        asked: dict[str, Any] = {"table": self._table}
+        if "branch" in request:
+            asked["on"] = request["branch"]
+        if "changes" in request:
+            after, last = request["changes"]
+            found = self._peer.ask("changes", first=after + 1, **asked)
+            return {"rows": [row for number in range(after + 1, last + 1) for row in self._of(found, number)]}
         if "tag" in request:
-            return {"rows": self._peer.ask("read tag", table=self._table, name=request["tag"])}
-        if "snapshot" not in request and self._name in JVMS:
-            return {"rows": self._peer.ask("read latest", table=self._table)}
+            return {"rows": self._peer.ask("read tag", name=request["tag"], **asked)}
+        if "snapshot" not in request and "where" not in request:
+            return {"rows": self._peer.ask("read latest", **asked)}
+        where = request.get("where", [])
         number = request.get("snapshot", max(retained_snapshots(self._table), default=0))
-        answer = self._peer.ask("read", table=self._table)[str(number)]
+        return {"rows": self._of(self._peer.ask("read", where=where, **asked), number)}
+
+    def _of(self, answers: Mapping[str, Any], number: int) -> Any:
+        """Return the rows of a snapshot. Raises PeerError with what the peer says of it, if there are none."""
+        answer = answers.get(str(number), {"error": f"there is no snapshot {number}"})
         if "error" in answer:
             raise PeerError(self._name, answer["error"])
-        return {"rows": answer["ok"]}
+        return answer["ok"]
 
     def answer(self, request: Mapping[str, Any]) -> dict[str, object]:
         """Return the answer to a request. Whatever a peer complains of is a refusal, unless it has died."""
@@ -59,19 +87,17 @@ class Program:
             return {"error" if died else "refused": error.message[:500]}
 
 
-def main(name: str) -> int:
+def served(name: str, program: Callable[[Peer], Program]) -> int:
+    """Let a program answer the requests on standard input; return the exit code, 1 if its peer is not set up."""
     starts, missing = set_up([name])
     for reason in missing.values():
         print(reason, file=sys.stderr)
         return 1
     peer = Peer(name, starts[name])
-    program = Program(name, peer)
-    for line in sys.stdin:
-        request = json.loads(line)
-        print(json.dumps({"id": request["id"], **program.answer(request)}), flush=True)
+    answer_requests(program(peer).answer)
     peer.stop()
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(served(sys.argv[1], partial(Program, sys.argv[1])))

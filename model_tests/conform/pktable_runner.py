@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +20,12 @@ from model_tests.conform.tables import read
 
 
 class Program:
-    """The table that is open: one that was there, or a new one of a history."""
+    """The table that is open: one that was there, or a new one of a history, which ``make`` makes."""
 
-    def __init__(self) -> None:
+    def __init__(self, make: Callable[[Shape, Mapping[str, str], Path], Any] = PaimonTable) -> None:
+        self._make = make
         self._stored: Table | None = None
-        self._new: PaimonTable | None = None
+        self._new: Any = None
         self._shape = Shape("", (), ())
 
     def supports(self, request: Mapping[str, Any]) -> object:
@@ -39,7 +40,7 @@ class Program:
         columns = tuple((name, type) for name, type in request["columns"])
         keys = tuple(request["primary_key"]), tuple(request["partition_keys"])
         self._shape = Shape("t", columns, *keys)
-        self._new = PaimonTable(self._shape, request["options"], Path(request["table"]))
+        self._new = self._make(self._shape, request["options"], Path(request["table"]))
 
     def read(self, request: Mapping[str, Any]) -> object:
         table = self._new.table if self._new is not None else self._stored
@@ -68,7 +69,7 @@ class Program:
         return [_vector(one) for one in self._table.vectors(request["snapshot"])]
 
     @property
-    def _table(self) -> PaimonTable:
+    def _table(self) -> Any:
         assert self._new is not None
         return self._new
 
@@ -114,12 +115,12 @@ def _texts(values: tuple[Scalar, ...]) -> list[str | None]:
     return [value if value is None else str(value) for value in values]
 
 
-def main() -> None:
-    program = Program()
+def answer_requests(answer: Callable[[Mapping[str, Any]], Mapping[str, object]]) -> None:
+    """Answer the requests on standard input, until it ends."""
     for line in sys.stdin:
         request = json.loads(line)
-        print(json.dumps({"id": request["id"], **program.answer(request)}), flush=True)
+        print(json.dumps({"id": request["id"], **answer(request)}), flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    answer_requests(Program().answer)

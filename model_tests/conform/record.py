@@ -22,6 +22,8 @@ from pktable_conform.run import READER, WRITER
 RESULTS: Final = Path(__file__).with_name("results.json")
 PLACES: Final = re.compile(r"/\S*?/pktable-conform-\w+/")
 """Folders of one run, which messages name."""
+NAMES: Final = re.compile(r"\b(data|index|changelog|manifest|manifest-list|index-manifest)-[0-9a-f-]{36}-\d+")
+"""Names of files, which differ from run to run."""
 LONGEST: Final = 400
 
 
@@ -91,9 +93,17 @@ def recorded(name: str, version: str, report: Report) -> dict[str, Any]:
 
 
 def _outcome(outcome: Outcome) -> dict[str, Any]:
-    message = PLACES.sub("", outcome.message)
+    """Return an outcome as the record has it; of a writer with the smallest history that shows it, in one line."""
+    message = NAMES.sub(r"\1-…", PLACES.sub("", outcome.message))
+    smallest = Path(outcome.history).read_text("utf-8") if outcome.mode == WRITER and outcome.history else ""
     fields = {"case": outcome.case, "mode": outcome.mode, "status": outcome.status, "check": outcome.check}
-    found = {**fields, "clauses": list(outcome.clauses), "message": message[:LONGEST]}
+    history = json.dumps(json.loads(smallest), ensure_ascii=False) if smallest else ""
+    found = {
+        **fields,
+        "clauses": list(outcome.clauses),
+        "message": message[:LONGEST],
+        "history": history,
+    }
     return {key: value for key, value in found.items() if value}
 
 

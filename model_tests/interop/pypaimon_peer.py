@@ -27,29 +27,31 @@ COMPARISONS = {
 }
 
 
-def _table(path: str) -> FileStoreTable:
-    """Open a table by its path, which has the form WAREHOUSE/DATABASE.db/TABLE."""
-    where = Path(path)
+def _table(path: str, branch: str | None = None) -> FileStoreTable:
+    """Open a table by its path, which has the form WAREHOUSE/DATABASE.db/TABLE, or a branch of it."""
+    where = Path(path + (f"$branch_{branch}" if branch else ""))
     catalog = CatalogFactory.create({"warehouse": str(where.parents[1])})
     return catalog.get_table(f"{where.parent.name.removesuffix('.db')}.{where.name}")
 
 
 def read(command: Mapping[str, Any]) -> dict[str, object]:
-    table = _table(command["table"])
+    branch = command.get("on")
+    table = _table(command["table"], branch)
+    own = command["table"] + (f"/branch/branch-{branch}" if branch else "")
     return {
         str(id): outcome(partial(_rows, table.copy({"scan.snapshot-id": str(id)}), command.get("where")))
-        for id in retained_snapshots(command["table"])
+        for id in retained_snapshots(own)
     }
 
 
 def read_latest(command: Mapping[str, Any]) -> Rows:
     """Return the rows of the table, or of its branch ``on``."""
-    path = command["table"] + (f"$branch_{command['on']}" if "on" in command else "")
-    return _rows(_table(path), None)
+    return _rows(_table(command["table"], command.get("on")), None)
 
 
 def read_tag(command: Mapping[str, Any]) -> Rows:
-    return _rows(_table(command["table"]).copy({"scan.tag-name": command["name"]}), None)
+    table = _table(command["table"], command.get("on"))
+    return _rows(table.copy({"scan.tag-name": command["name"]}), None)
 
 
 def _rows(table: FileStoreTable, where: list[list[str]] | None) -> Rows:

@@ -29,6 +29,10 @@ def read(command: Mapping[str, Any]) -> dict[str, object]:
     }
 
 
+def read_latest(command: Mapping[str, Any]) -> Rows:
+    return _rows(_table(command["table"]), {}, None)
+
+
 def read_tag(command: Mapping[str, Any]) -> Rows:
     return _rows(_table(command["table"]), {"scan.tag-name": command["name"]}, None)
 
@@ -105,6 +109,7 @@ if __name__ == "__main__":
         {
             "hello": lambda _: None,
             "read": read,
+            "read latest": read_latest,
             "read tag": read_tag,
             "write": write,
             "compact": compact,

@@ -48,6 +48,7 @@ FEATURES: Final[Mapping[str, str]] = {
     "columns": "reads of some columns",
     "where": "reads with conditions",
     "limit": "reads of a limited number of rows",
+    "retractions": "writes of changes that take rows away",
 }
 """What a runner may support, by the name that it gives it."""
 LONGEST_ANSWER: Final = 64 << 20  # bytes of a line

@@ -26,8 +26,9 @@ from pktable_conform.runner import Refused, Runner, RunnerError, features
 Result = TypeVar("Result")
 
 VECTORS: Final = "deletion-vectors.enabled"
-WRITES: Final = ("create", "write", "compact", "reopen", "read", "snapshots", "files", "vectors")
-NEEDS: Final = ("snapshots", "fresh", "columns", "where", "limit")
+WRITES: Final = ("create", "write", "read", "snapshots", "files", "vectors")
+NEEDS: Final = ("keys", "merge on read", "snapshots", "fresh", "columns", "where", "limit")
+RETRACTIONS: Final = ("-U", "-D")
 MOST_TRIES: Final = 80  # to make a history smaller
 REREAD: Final = 2  # retained snapshots that are read again at each step
 
@@ -57,8 +58,9 @@ class Writers:
     def replay(self, history: History) -> None:
         """Do a history on two tables. Raises CheckFailed, RunnerError, and Unsupported for a runner that cannot."""
         supported = self.runner.supports()
-        features(WRITES, supported.commands)
-        features(("keys", "merge on read", *NEEDS), supported.features)
+        commands, needs = needed(history)
+        features(commands, supported.commands)
+        features(needs, supported.features)
         for enabled in ("true", "false"):
             if enabled == "true" and history.options.get(VECTORS) == "false":
                 continue
@@ -72,6 +74,16 @@ class Writers:
             steps.do(at, operation)
         if self.auditor is not None and (path / "snapshot").is_dir():
             audit(self.auditor, path, steps.expectations)
+
+
+def needed(history: History) -> tuple[Sequence[str], Sequence[str]]:
+    """Return the commands and features that a runner needs for a history."""
+    operations = history.operations
+    compacts = any(one.do == "compact" or (one.do == "write" and not one.write_only) for one in operations)
+    reopens = any(one.do == "reopen" for one in operations)
+    retracts = any(kind in RETRACTIONS for one in operations for kind, _ in one.changes)
+    commands = (*WRITES, *["compact"] * compacts, *["reopen"] * reopens)
+    return commands, (*NEEDS, *["retractions"] * retracts)
 
 
 class _Steps:

@@ -1,0 +1,94 @@
+"""Another implementation as a writer: ``python -m model_tests.conform.guest_writer "paimon-jvm 1.4.2"``.
+
+The peer makes the table, writes and compacts. It is judged by what then lies in the directory, which pktable reads:
+the peer is judged as a reader by itself (`guest_runner`). Tables of a peer that makes none are made by pktable.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from pktable import Table
+from pktable_conform.runner import COMMANDS, PROTOCOL
+from pktable_spec.interface import Change, Shape
+
+from model_tests.backends.asked_table import AskedTable
+from model_tests.backends.definitions import defined
+from model_tests.conform.guest_runner import served
+from model_tests.conform.pktable_runner import Program
+from model_tests.interop.environments import JVMS
+from model_tests.interop.peers import Peer, PeerError
+
+READS: Final = ("keys", "merge on read", "snapshots", "fresh", "columns", "where", "limit")
+"""What the reads of a history need, which pktable does."""
+
+
+class PeerTable(AskedTable):
+    """A new table that a peer writes, at ``path``."""
+
+    def __init__(self, peer: Peer, shape: Shape, options: Mapping[str, str], path: Path) -> None:
+        super().__init__(shape, str(path))
+        self._peer = peer
+        keys = shape.primary_key
+        if peer.name not in JVMS:
+            columns = defined(shape, options)
+            Table.create(
+                path, columns, primary_key=keys, partition_by=shape.partition_keys, options=dict(options)
+            )
+            return
+        peer.ask(
+            "create",
+            table=str(path),
+            columns=[[name, f"{type} NOT NULL" if name in keys else type] for name, type in shape.columns],
+            primary_key=list(keys),
+            partition_by=list(shape.partition_keys),
+            options=dict(options),
+        )
+
+    @property
+    def table(self) -> Table:
+        return Table.open(self._path)
+
+    def _stored_vectors(self, bucket: Any) -> dict[str, frozenset[int]]:
+        """Return the vectors of a bucket as pktable reads them: an older peer gives no cardinality."""
+        found = self.table.catalog.context.vectors(bucket)
+        return {name: frozenset(map(int, vector.positions())) for name, vector in found.items()}
+
+    def write(self, changes: Sequence[Change], *, write_only: bool = False) -> None:
+        rows = [[kind.symbol, *(None if one is None else str(one) for one in row)] for kind, row in changes]
+        self._peer.ask("write", table=self._path, rows=rows, write_only=write_only)
+
+    def compact(self, *, full: bool = False) -> None:
+        self._peer.ask("compact", table=self._path, full=full)
+
+    def reopen(self) -> None:
+        """Do nothing: a peer opens the table for every command."""
+
+
+class Writer(Program):
+    """A peer and the table that it writes."""
+
+    def __init__(self, peer: Peer) -> None:
+        super().__init__(partial(PeerTable, peer))
+        self._peer = peer
+
+    def supports(self, request: Mapping[str, Any]) -> object:
+        compacts = self._peer.name in JVMS
+        commands = [one for one in COMMANDS if compacts or one != "compact"]
+        features = [*READS, *(["retractions"] if compacts else [])]
+        return {"protocol": PROTOCOL, "name": self._peer.name, "commands": commands, "features": features}
+
+    def answer(self, request: Mapping[str, Any]) -> dict[str, object]:
+        try:
+            return super().answer(request)
+        except PeerError as error:
+            died = error.message.startswith(("died", "no answer"))
+            return {"error" if died else "refused": error.message[:500]}
+
+
+if __name__ == "__main__":
+    sys.exit(served(sys.argv[1], Writer))
