@@ -260,7 +260,14 @@ def partition_text(row: bytes, slot: bytes, type: str, legacy: bool) -> str:
         compact = digits[0] <= 3
         millis = struct.unpack_from("<q", slot if compact else row, 0 if compact else start)[0]
         return time_text(millis // 1000, millis % 1000 * 10**6 + (0 if compact else first), digits[0], legacy)
-    formats = {"BIGINT": "<q", "INT": "<i4x", "DATE": "<i4x", "SMALLINT": "<h6x", "TINYINT": "<b7x"}
+    formats = {
+        "BIGINT": "<q",
+        "INT": "<i4x",
+        "DATE": "<i4x",
+        "TIME": "<i4x",
+        "SMALLINT": "<h6x",
+        "TINYINT": "<b7x",
+    }
     expect(kind in formats, f"a partition key of type {kind} is not known")
     (number,) = struct.unpack(formats[kind], slot)
     if kind == "DATE" and not legacy:
@@ -315,8 +322,8 @@ def plain(column: Any) -> list[Any]:
     if pa.types.is_timestamp(column.type):
         unit = NANOS[column.type.unit]
         return [x if x is None else x * unit for x in column.cast(pa.int64()).to_pylist()]
-    if pa.types.is_date(column.type):
-        column = column.cast(pa.int32())
+    if pa.types.is_date(column.type) or pa.types.is_time(column.type):
+        column = column.cast(pa.int32())  # days, or milliseconds of the day
     return list(column.to_pylist())
 
 

@@ -190,6 +190,12 @@ def partitions(root: Path, options: Mapping[str, str] = MERGED) -> None:
     changes(table, ("+I", *second, dt.date(1969, 12, 31), "long enough: é", 2**62), write_only=True)
 
 
+def times_of_day(root: Path) -> None:
+    table = created(root, "k INT, p TIME(0), t TIME(3)", MERGED, key=["k", "p"], partition_by=["p"])
+    for k, p, t in ((1, dt.time(8, 30), dt.time(23, 59, 59, 999000)), (2, dt.time(0), None)):
+        changes(table, ("+I", k, p, t), write_only=True)
+
+
 def newer_names(root: Path) -> None:
     partitions(root, {**MERGED, "partition.legacy-name": "false"})
 
@@ -336,6 +342,13 @@ SPECIAL: Final = (
         ("META-80", "META-81", "META-31", "META-24"),
         MERGES,
         partitions,
+    ),
+    Made(
+        "times-of-day",
+        "columns and partitions of TIME",
+        ("META-70", "META-81"),
+        MERGES,
+        times_of_day,
     ),
     Made(
         "partitions-of-newer-names",

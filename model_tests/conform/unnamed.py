@@ -25,6 +25,6 @@ UNNAMED: Final[Mapping[str, str]] = {
     **dict.fromkeys(
         ("RD-18", "RD-23", "RD-24", "RD-27"), "is about reads while files change, and those of a case stay"
     ),
-    "RD-25": "is about DataFrames of Spark",
+    **dict.fromkeys(("RD-25", "RD-30"), "is about DataFrames of Spark"),
     "RD-26": "is about expressions, and the conditions of the protocol compute nothing",
 }

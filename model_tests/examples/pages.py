@@ -39,7 +39,8 @@ WITHOUT: Final[Mapping[str, str]] = {
         ("META-10", "META-33"), "checksums in the headers of Parquet pages, which the library reads"
     ),
     **dict.fromkeys(("META-18", "META-49"), "a place outside of the table"),
-    "META-83": "records of Avro: the fixture `formats`",
+    "META-70": "columns of TIME: the fixture `times-of-day`",
+    "META-83": "records of Avro: the fixture `in-avro`",
     "META-28": "statistics that Paimon 0.9 makes",
     "META-30": "a data file without key columns: the fixture `thin-files`",
     "META-54": "more than a hundred fences",

@@ -22,6 +22,7 @@ function fieldText(row, at, type, legacy) {
     case 'SMALLINT':
       return String(row.readInt16LE(at))
     case 'INT':
+    case 'TIME':
       return String(first)
     case 'BIGINT':
       return String(row.readBigInt64LE(at))
