@@ -78,7 +78,7 @@ NOT_IMPLEMENTED: Final = [
     ("sequence.field.sort-order", "random"),
     ("changelog-producer", "newest"),
     ("bucket", "-3"),
-    ("file.format", "orc"),
+    ("file.format", "lance"),
     ("no.such.option", "1"),
     ("bucket-function.type", "mod"),
 ]

@@ -232,7 +232,7 @@ REFUSED = [
     ({"changelog.num-retained.max": "0"}, "expected a positive integer"),
     ({"changelog.num-retained.min": "6", "changelog.num-retained.max": "5"}, "retained.max=5"),
     ({"changelog.time-retained": "5 weeks"}, "expected a time such as 7 d"),
-    ({"changelog-file.format": "avro"}, "parquet"),
+    ({"changelog-file.format": "lance"}, "avro or orc or parquet"),
 ]
 
 

@@ -323,7 +323,7 @@ def _columns(fixture: Fixture) -> Example:
         for column in map(group.column, range(group.num_columns))
     ]
     text = f"`{name}` of the fixture `pairs`:\n\n{table(('column', 'Parquet type', 'field id', 'compression'), rows)}"
-    return Example("The columns of a data file", ("META-7", "META-8", "META-29", "META-32", "META-45"), text)
+    return Example("The columns of a data file", ("META-7", "META-8", "META-29", "META-32", "META-71"), text)
 
 
 def _physical_types(fixture: Fixture) -> Example:

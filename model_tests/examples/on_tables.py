@@ -79,8 +79,7 @@ REFUSED: Final[tuple[tuple[str, str, str, Mapping[str, str], Work], ...]] = (
     ("DV-24", "deletion vectors with first-row", "k INT, v INT", {**VECTORS, "merge-engine": "first-row"}, nothing),
     ("CMP-31", "full-compaction.delta-commits with a lookup", "k INT, v INT",
      {**VECTORS, "changelog-producer": "lookup", "full-compaction.delta-commits": "3"}, nothing),
-    ("META-48", "a write to a table of another file format", "k INT, v INT", {**PLAIN, "file.format": "orc"},
-     doing(lambda one: written(one, ("+I", 1, 5)))),
+    ("META-74", "a column that Avro does not have", "k INT, v TIMESTAMP(9)", {**PLAIN, "file.format": "avro"}, nothing),
 )  # fmt: skip
 """Refusals: the clause, what is asked for, the columns and options of a table, and what is done to it."""
 

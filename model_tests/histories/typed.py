@@ -330,7 +330,7 @@ def stale_handle_refuses_to_write(table: Table, rows: pa.Table) -> None:
 
 
 @check
-@covers("META-7", "META-32", "META-45")
+@covers("META-7", "META-32", "META-71")
 def files_are_as_readers_need_them(table: Table, kinds: Mapping[str, str]) -> None:
     """Row groups are as small as the options say, tiny files are not compressed, and all values but floats are bounded.
 

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from model_tests.interop import vectors, written_on
+from model_tests.interop import formats, vectors, written_on
 from model_tests.interop.calibration import filtered_positions, own_faults
 from model_tests.interop.cases import CASES
 from model_tests.interop.claims import CLAIMS
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str]) -> int:
         with running(starts) as peers, tempfile.TemporaryDirectory(prefix="pktable-interop-") as folder:
             bench = Bench(Path(folder), peers)
             results = [*(_small(bench) if small else _directions(bench, profile)), _witnesses(bench)]
-            wrong = [*_changelogs(bench), *_written_on(bench, small=small)]
+            wrong = [*_changelogs(bench), *_formats(bench), *_written_on(bench, small=small)]
             if not small:
                 wrong += [*_claims(bench), *_probes(bench), *_vectors(bench), *_calibration(bench)]
     except PeerError as error:
@@ -167,6 +167,21 @@ def _changelogs(bench: Bench) -> list[str]:
                 found = list(differences(bench.peers[name], Path(folder)))
             print(
                 f"{'WRONG' if found else 'equal':8}  pktable and {name} keep changelogs in turn", flush=True
+            )
+            wrong += found
+    return wrong
+
+
+def _formats(bench: Bench) -> list[str]:
+    """Write data files of every format in turn with Paimon; return what is wrong."""
+    wrong = []
+    for name in JVMS:
+        if name in bench.peers:
+            with tempfile.TemporaryDirectory(prefix="pktable-interop-") as folder:
+                found = list(formats.differences(bench.peers[name], Path(folder)))
+            print(
+                f"{'WRONG' if found else 'equal':8}  pktable and {name} write ORC and Avro in turn",
+                flush=True,
             )
             wrong += found
     return wrong

@@ -127,7 +127,7 @@ def test_a_follower_ends_at_an_error_that_stays(tmp_path: Path, what: str) -> No
         for file in Path(path).glob("bucket-*/data-*"):
             file.unlink()
     else:
-        altered = replace(table.schema, options={**table.schema.options, "file.format": "orc"})
+        altered = replace(table.schema, options={**table.schema.options, "file.format": "lance"})
         Path(path, "schema", "schema-0").write_bytes(encode_schema(altered))
     follower = Follower(path, tmp_path / "log")
     try:

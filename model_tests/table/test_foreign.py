@@ -18,7 +18,6 @@ from pktable import Table
 from pktable.bucket.reader import DataReader
 from pktable.format.binary_row import EMPTY_ROW
 from pktable.format.metadata.manifest import ADD, DELETE, DataFileMeta, IndexManifestEntry, ManifestEntry
-from pktable.format.metadata.schema import encode_schema
 from pktable.format.metadata.stats import collect_stats
 from pktable.run.spark.runner import SparkRunner
 from pktable.table import check
@@ -27,7 +26,6 @@ from pktable_spec.errors import (
     CorruptFileError,
     InvalidRequestError,
     OutsideTableError,
-    UnsupportedOptionError,
 )
 
 from model_tests.backends.spark_session import spark_session
@@ -180,7 +178,7 @@ def test_spark_reads_files_of_other_formats_by_the_kernel(path: Path, kind: str)
     assert in_order(table.read().toArrow().cast(table.schema.arrow_schema)) == expected[0]
 
 
-@covers("META-17", "META-45", "CMP-12", "CMP-14", "DV-6")
+@covers("META-17", "META-71", "CMP-12", "CMP-14", "DV-6")
 @pytest.mark.parametrize("kind", ["orc", "avro", "mixed", "empty row groups"])
 def test_a_compaction_takes_in_files_of_other_formats_and_writes_parquet(path: Path, kind: str) -> None:
     expected = {r["k"]: r for r in Table.open(path).to_arrow().to_pylist()}
@@ -200,22 +198,6 @@ def test_a_compaction_takes_in_files_of_other_formats_and_writes_parquet(path: P
 def row_as_read(table: Table, k: int) -> dict[str, Any]:
     (found,) = in_order(arrow(table, [row(k, 2)]))
     return found
-
-
-@covers("META-48", "TBL-9")
-@pytest.mark.parametrize("kind", ["orc", "avro"])
-def test_writing_to_a_table_of_another_format_is_refused_by_name(path: Path, kind: str) -> None:
-    rewritten(path, FILES[kind])
-    schema = Table.open(path).schema
-    changed = replace(schema, id=1, options={**schema.options, "file.format": kind})
-    (path / "schema" / "schema-1").write_bytes(encode_schema(changed))
-    table = Table.open(path)
-    assert table.to_arrow().num_rows
-    refused = f"file.format='{kind}' is not supported: expected parquet"
-    with pytest.raises(UnsupportedOptionError, match=refused):
-        table.compact(full=True)
-    with pytest.raises(UnsupportedOptionError, match=refused):
-        table.delete(where="k = 1")
 
 
 @covers("META-17")

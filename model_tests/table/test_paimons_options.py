@@ -17,17 +17,17 @@ from model_tests.table.test_options import MATTERS
 FACTS: Final = Path(__file__).parents[3] / "shared" / "facts" / "paimon-options.csv"
 SAMPLES: Final = ("something else", "true", "false", "3", "")
 
-OWN_CHOICE: Final = "META-48: who names another format wants files of it, and none is written"
+OTHER_FORMATS: Final = "META-74: formats of Paimon that are not written are refused"
 BY_COMPACTION: Final = "a compaction reads such files, so what a read cannot do a write cannot either"
 READ_AS_IS: Final = (
     "files are read by what each of them, or its manifest entry, says; the option says nothing more"
 )
 IN_UTC: Final = "TBL-37: instants are those of a reader in UTC, under either value"
 DIFFERENCES: Final = {
-    ("file.format", "write"): OWN_CHOICE,
-    ("file.format.per.level", "write"): OWN_CHOICE,
-    ("file.format.per.level.<level>", "write"): OWN_CHOICE,
-    ("changelog-file.format", "write"): OWN_CHOICE,
+    ("file.format", "write"): OTHER_FORMATS,
+    ("file.format.per.level", "write"): OTHER_FORMATS,
+    ("file.format.per.level.<level>", "write"): "the formats of levels are taken from one option",
+    ("changelog-file.format", "write"): OTHER_FORMATS,
     ("fields.<column>.map.storage-layout", "write"): BY_COMPACTION,
     ("file.format", "read"): READ_AS_IS,
     ("file.format.per.level", "read"): READ_AS_IS,
@@ -40,7 +40,7 @@ DIFFERENCES: Final = {
         "read",
     ): "columns of one row are put together whenever several files have them",
     ("orc.timestamp-ltz.legacy.type", "read"): IN_UTC,
-    ("orc.timestamp-ltz.legacy.type", "write"): "no ORC file is written",
+    ("orc.timestamp-ltz.legacy.type", "write"): IN_UTC,
     ("data-file.external-paths.specific-fs", "write"): "the strategy that it belongs to is refused",
     ("dynamic-partition-overwrite", "write"): "an overwrite says by its condition what it replaces",
     (

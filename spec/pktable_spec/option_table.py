@@ -27,6 +27,7 @@ from pktable_spec.option_values import (
     DIRECTORY,
     DURATION,
     INTEGER,
+    LEVEL_WORDS,
     LIMIT,
     NAMES,
     NO_VALUE,
@@ -48,6 +49,8 @@ MERGE_ENGINES: Final = {"deduplicate", "partial-update", "aggregation", "first-r
 """The implemented merge engines, in lower case. Another engine adds its name here."""
 
 FLAG: Final = ("true", "false")
+FORMATS: Final = ("parquet", "orc", "avro")
+"""The formats of data files, as options name them."""
 WHOLE_READS: Final = ("default", "latest", "latest-full", "full")
 
 IMPLEMENTED, HARMLESS, WRITING = Effect.IMPLEMENTED, Effect.HARMLESS, Effect.WRITING
@@ -94,6 +97,14 @@ NO_LEVEL_IS_SKIPPED: Final = Condition(
 )
 NO_CHAIN: Final = Condition(
     "`chain-table.enabled` is not true", lambda given: _value(given, "chain-table.enabled", "false") != "true"
+)
+FORMATS_OF_LEVELS: Final = Condition(
+    "it says avro, orc or parquet of levels, as in `0:avro,5:parquet`",
+    lambda given: all(
+        pair.strip().partition(":")[0].strip().isdecimal()
+        and pair.partition(":")[2].strip().lower() in FORMATS
+        for pair in given["file.format.per.level"].split(",")
+    ),
 )
 NO_STRATEGY: Final = Condition(
     "`data-file.external-paths.strategy` is none",
@@ -289,8 +300,10 @@ OPTIONS: Final = (
            "The number of rows of a Parquet page, 20,000 by default. Small pages make point lookups cheaper.",
            "page_rows", POSITIVE),
     Option("file.format", WRITING, "parquet",
-           "The format of new data files; existing ORC and Avro files can be read.", values=("parquet",)),
-    Option("file.format.per.level", WRITING, None, "The formats of new data files by level.", values=()),
+           "The format of new data files; files of all three are read.", "file_format", WORD, values=FORMATS),
+    Option("file.format.per.level", WRITING, "",
+           "The formats of new data files by level; other levels have that of `file.format`.",
+           "level_formats", LEVEL_WORDS, values=("",), unless=FORMATS_OF_LEVELS),
     Option("file.format.per.level.*", WRITING, None, "The format of new data files of one level.", values=()),
     Option("file.compression", HARMLESS, None, "The compression of new data files, which here is always zstd."),
     Option("file.compression.zstd-level", IMPLEMENTED, "1",
@@ -327,7 +340,9 @@ OPTIONS: Final = (
     Option("changelog-producer.row-deduplicate-ignore-fields", IMPLEMENTED, "",
            "The columns that `changelog-producer.row-deduplicate` does not compare.",
            "changelog_ignored_fields", NAMES),
-    Option("changelog-file.format", WRITING, "parquet", "The format of changelog files.", values=("parquet",)),
+    Option("changelog-file.format", WRITING, None,
+           "The format of changelog files; by default that of data files of the level they are about.",
+           "changelog_format", WORD, values=FORMATS),
     Option("changelog-file.compression", HARMLESS, None,
            "The compression of changelog files, which here is always zstd."),
     Option("changelog-file.stats-mode", IMPLEMENTED, None,

@@ -100,7 +100,8 @@ class Option:
     @property
     def expected(self) -> str:
         """The values that are honoured, as an error names them."""
-        return " or ".join(sorted(filter(None, self.values or ()))) or "the option to be absent"
+        found = " or ".join(sorted(filter(None, self.values or ()))) or "the option to be absent"
+        return found if self.unless is None else f"{found}, unless {self.unless.words}"
 
     @property
     def takes(self) -> str:
@@ -190,6 +191,12 @@ def _stats_mode(name: str, value: str) -> StatsMode:
     return StatsMode("truncate", int(found[1]))
 
 
+def _level_words(name: str, value: str) -> tuple[tuple[int, str], ...]:
+    """Return the levels that ``value`` gives words, with these; what is no such pair is left out."""
+    pairs = [pair.partition(":")[::2] for pair in value.split(",")]
+    return tuple((int(level), word.strip().lower()) for level, word in pairs if level.strip().isdecimal())
+
+
 def _directory(name: str, value: str) -> str:
     """Return a path below the table, without a slash at either end."""
     path = value.strip("/")
@@ -215,5 +222,6 @@ NAMES: Final = Parser(
 )
 TEXT: Final = Parser("any text", lambda name, value: value)
 WORD: Final = Parser("a word", lambda name, value: value.lower())
+LEVEL_WORDS: Final = Parser("a word for each level, as in `0:avro,5:parquet`", _level_words)
 DIRECTORY: Final = Parser("a relative path", _directory)
 STATS_MODE: Final = Parser("none, full, truncate(N)", _stats_mode)

@@ -62,7 +62,7 @@ class TableOptions:
     """The implemented options of one table. Sizes in bytes, ratios in percent; defaults are those of `OPTIONS`.
 
     ``changelog_retained_*``, ``snapshot_retained_*``, ``consumer_expiration_millis``: None if the option is absent.
-    ``changelog_stats``: None if the option is absent.
+    ``changelog_stats``, ``changelog_format``: None if the option is absent.
     ``most_buckets``: None for no limit. ``initial_buckets``, ``assigner_parallelism``: None if the option is absent.
     ``delete_ratio_threshold``: a share of rows, None if the option is absent.
     ``full_compaction_delta_commits``: a number of commits, None if the option is absent.
@@ -118,6 +118,9 @@ class TableOptions:
     page_rows: int | None
     zstd_level: int
     data_directory: str
+    file_format: str
+    level_formats: tuple[tuple[int, str], ...]
+    changelog_format: str | None
     manifest_target_bytes: int
     manifest_merge_min_count: int
     manifest_full_compaction_bytes: int
@@ -139,6 +142,18 @@ class TableOptions:
     def stats_of(self, *, changelog: bool) -> StatsMode:
         """Return which statistics data files or changelog files have. Clauses: CHG-25."""
         return self.changelog_stats if changelog and self.changelog_stats is not None else self.stats
+
+    def format_of(self, level: int, *, changelog: bool) -> str:
+        """Return the format of new data files of a level, or of changelog files about it. Clauses: META-71."""
+        if changelog and self.changelog_format is not None:
+            return self.changelog_format
+        return dict(self.level_formats).get(level, self.file_format)
+
+    @property
+    def formats(self) -> frozenset[str]:
+        """The formats that new files may have."""
+        others = (self.changelog_format,) if self.changelog_format is not None else ()
+        return frozenset({self.file_format, *(one for _, one in self.level_formats), *others})
 
     @property
     def hashes_buckets(self) -> bool:

@@ -3,33 +3,30 @@
 Rows are gathered until they make a row group; a file is closed when it has reached its target size, so
 memory stays bounded and all files of a run together are one run.
 
-Clauses: APP-5, CHG-25, LSM-7, CMP-15, CMP-26, CMP-32, META-5 to META-8, META-10, META-27, META-32, META-45, META-46.
+Clauses: APP-5, CHG-25, LSM-7, CMP-15, CMP-26, CMP-32, META-5 to META-8, META-10, META-27, META-32, META-46, META-71.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pktable_spec.options import StatsMode
 from pktable_spec.vocabulary import ROW_ID, SEQUENCE_NUMBER, VALUE_KIND
 
 from pktable.context import TableContext
-from pktable.datafile.columns import PARQUET_WRITE_OPTIONS, tracked_file_schema
+from pktable.datafile.columns import column_types, tracked_file_schema
 from pktable.datafile.encoded import concatenated, encoded_as, without_unused
-from pktable.datafile.parquet_footer import FooterSink, with_sealed_footer
-from pktable.datafile.parquet_times import has_nanoseconds, stored_schema, with_times
-from pktable.format.arrow_nulls import with_masked
+from pktable.datafile.writers import WRITERS, FileWriter, Recipe, with_schema
 from pktable.format.binary_row import encode_row
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.metadata.stats import KEY_CODE_POINTS, SimpleStats, collect_stats, merge_stats
-from pktable.format.types import Field, values_of
+from pktable.format.types import DataType, Field, values_of
 from pktable.lsm.bucket import BucketPath
-from pktable.store.file_io import abort
 from pktable.store.new_files import NewFiles
 
 FROM_WRITE, FROM_COMPACTION = 0, 1  # _FILE_SOURCE
@@ -68,7 +65,8 @@ class RunWriter:
         """
         self._context, self._place = context, place
         self._level, self._source, self._now = level, source, now_millis
-        self._new_path = new.changelog_path if changelog else new.data_path
+        format = context.options.format_of(level, changelog=changelog)
+        self._new_path = partial(new.changelog_path if changelog else new.data_path, format=format)
         self._stats = context.options.stats_of(changelog=changelog)
         self._schema = context.file_schema
         if tracked:
@@ -106,7 +104,7 @@ class RunWriter:
         if not self._gathered:
             return
         table = concatenated(self._gathered)
-        table = _as(table, encoded_as(self._schema, table.schema.types))
+        table = with_schema(table, encoded_as(self._schema, table.schema.types))
         groups = max(1, self._gathered_bytes // self._enough)  # what comes at once may be many
         self._gathered, self._gathered_bytes = [], 0
         step = self._context.options.row_group_rows or -(-table.num_rows // groups)
@@ -114,10 +112,25 @@ class RunWriter:
         for start in range(0, table.num_rows, step):
             if self._open is None:
                 path = self._new_path(self._place.directory)
-                self._open = _OpenFile(self._context, path, table.schema, repeated, tiny, self._stats)
+                kinds = column_types(self._context.schema, self._schema.names)
+                self._open = _OpenFile(
+                    self._context, path, table.schema, kinds, self._recipe(repeated, tiny), self._stats
+                )
             self._open.write(table.slice(start, step))
             if self._open.size() >= self._context.target_file_bytes:
                 self._roll()
+
+    def _recipe(self, repeated: Sequence[str], tiny: bool) -> Recipe:
+        options = self._context.options
+        in_one_piece = tiny or self._context.target_file_bytes <= ONE_PIECE_BYTES
+        return Recipe(
+            options.zstd_level,
+            self._enough,
+            options.page_rows,
+            in_one_piece,
+            compressed=not tiny,
+            repeated=repeated,
+        )
 
     def _roll(self) -> None:
         if self._open is not None:
@@ -128,8 +141,8 @@ class RunWriter:
 class _OpenFile:
     """One file being written, with what its metadata must say so far.
 
-    ``repeated``: columns that get a dictionary. ``tiny``: whether it is written without compression. ``stats``: which
-    statistics of values there are to be.
+    ``kinds``: the types of its columns. ``recipe``: how it is written. ``stats``: which statistics of values there are
+    to be.
     """
 
     def __init__(
@@ -137,35 +150,13 @@ class _OpenFile:
         context: TableContext,
         path: str,
         schema: pa.Schema,
-        repeated: Sequence[str],
-        tiny: bool,
+        kinds: Mapping[str, DataType],
+        recipe: Recipe,
         stats: StatsMode,
     ) -> None:
-        self._context, self.path, self._stats = context, path, stats
-        options: dict[str, Any] = {"compression": "none", **PARQUET_WRITE_OPTIONS}
-        options["max_rows_per_page"] = context.options.page_rows
-        if not tiny:
-            options |= {"compression": "zstd", "compression_level": context.options.zstd_level}
-            # Parts of nested columns have names of their own.
-            if not any(map(pa.types.is_nested, schema.types)):
-                options["use_dictionary"] = list(repeated)
-        if any(map(pa.types.is_floating, schema.types)):
-            # Arrow's bounds leave NaN out, and readers that order it, as Spark does, would skip it.
-            exact = [field.name for field in schema if not pa.types.is_floating(field.type)]
-            options["write_statistics"] = exact
-        self._schema: pa.Schema = schema
-        self._change: Callable[[bytes], bytes] = bytes
-        if has_nanoseconds(schema):
-            self._schema, self._change = stored_schema(schema), with_times(schema)
-            options["use_deprecated_int96_timestamps"] = True
-        in_one_piece = tiny or context.target_file_bytes <= ONE_PIECE_BYTES
-        self._file = None if in_one_piece else context.store.create(self.path)
-        self._sink: Any = pa.BufferOutputStream() if in_one_piece else FooterSink(self._file, self._change)
-        try:
-            self._writer = pq.ParquetWriter(self._sink, self._schema, **options)
-        except BaseException:  # it has written the first bytes, or could not
-            self.abort()
-            raise
+        self._context, self.path, self._stats, self._schema = context, path, stats, schema
+        format = path.rpartition(".")[2]
+        self._writer: FileWriter = WRITERS[format](context.store, path, schema, kinds, recipe)
         self._row_counts: list[int] = []
         self._deletes = 0
         self._sequences: list[int] = []
@@ -175,17 +166,14 @@ class _OpenFile:
 
     def size(self) -> int:
         """Return how many bytes were written so far."""
-        return int(self._sink.tell())
+        return self._writer.size()
 
     def abort(self) -> None:
-        if self._file is not None:
-            self._sink.abandon()
-            abort(self._file)  # on an object store only this leaves no file behind
+        self._writer.abort()
 
     def write(self, table: pa.Table) -> None:
         table = without_unused(table)
-        stored = _as(table, self._schema)
-        self._writer.write_table(stored, row_group_size=table.num_rows)
+        self._writer.write(table)
         if SEQUENCE_NUMBER in self._schema.names and not table.column(SEQUENCE_NUMBER).null_count:
             sequences = table.column(SEQUENCE_NUMBER).to_numpy()
             self._sequences += [int(sequences.min()), int(sequences.max())]
@@ -204,7 +192,7 @@ class _OpenFile:
         self._value_stats.append(collect_stats(table, fields, truncate=self._stats.truncate))
 
     def finish(self, level: int, source: int, now_millis: int) -> DataFileMeta:
-        size = self._close()
+        size = self._writer.finish()
         fields = stats_fields(self._context, self._stats)
         tracked = ROW_ID in self._schema.names
         every = len(fields) == len(self._context.schema.fields) and not tracked
@@ -226,19 +214,6 @@ class _OpenFile:
             value_stats_cols=None if every else tuple(field.name for field in fields),
             write_cols=tuple(self._schema.names) if tracked else None,
         )
-
-    def _close(self) -> int:
-        """Write what is not written, with the footer sealed, and return the size of the file."""
-        if self._file is None:
-            pages_end = int(self._sink.tell())
-            self._writer.close()
-            data = with_sealed_footer(self._sink.getvalue().to_pybytes(), pages_end, self._change)
-            self._context.store.write(self.path, data)
-            return len(data)
-        self._sink.finish(self._writer)
-        size = int(self._file.tell())
-        self._file.close()
-        return size
 
     def _key(self, row: pa.Table) -> bytes:
         columns = zip(self._context.key_columns, self._context.key_types, strict=True)
@@ -273,14 +248,6 @@ def _repeats(column: pa.ChunkedArray) -> bool:
         sample = sample.combine_chunks().indices
     # A null is in no dictionary: a column of mostly nulls may still have values that all differ.
     return bool(pc.count_distinct(sample).as_py() <= (len(sample) - sample.null_count) // 2)
-
-
-def _as(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return ``table``, whose columns are those of ``schema``, as one of that schema."""
-    table = with_masked(table)
-    if table.schema.types == schema.types:  # they differ in what may be null, and in metadata
-        return pa.Table.from_arrays(table.columns, schema=schema)
-    return table.cast(schema)
 
 
 def stats_fields(context: TableContext, stats: StatsMode) -> Sequence[Field]:

@@ -76,7 +76,7 @@ class Catalog:
         """Raise InvalidRequestError if an option forbids writing, or the schema has changed since opening.
 
         Raises NotATableError, or InvalidRequestError for a branch, if it was dropped since.
-        Clauses: META-48, TBL-9, TBL-19, TBL-20, TBL-60.
+        Clauses: META-74, TBL-9, TBL-19, TBL-20, TBL-60.
         """
         from pktable.kinds import kind_of  # late: it brings what writes data files
 

@@ -194,7 +194,7 @@ class Rollback:
             names: dict[str, str] = {}
             copies = []
             for file in bucket.files:
-                path = new.data_path(bucket.place.directory)
+                path = new.data_path(bucket.place.directory, file.file_name.rpartition(".")[2])
                 self._copy(self._context.data_path(bucket.place, file), path)
                 names[file.file_name] = path.rpartition("/")[2]
                 # An index of the file only speeds up reads; it is not copied.

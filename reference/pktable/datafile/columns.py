@@ -5,6 +5,7 @@ Clauses: APP-5, APP-25, META-7, META-8, META-10.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -63,6 +64,16 @@ def tracked_file_schema(schema: TableSchema, *, updated: bool) -> pa.Schema:
     row_id, sequence = DataType("BIGINT", nullable=False), DataType("BIGINT", nullable=updated)
     system = [_with_id(ROW_ID, row_id, ROW_ID_ID), _with_id(SEQUENCE_NUMBER, sequence, SEQUENCE_NUMBER_ID)]
     return pa.schema([*file_schema(schema), *system])
+
+
+def column_types(schema: TableSchema, names: Sequence[str]) -> dict[str, DataType]:
+    """Return the types of columns of a data file by name. Of those of rows that are tracked, all may be null."""
+    own = {field.name: field.type for field in schema.fields}
+    keys = {KEY_PREFIX + field.name: field.type.not_null() for field in schema.key_fields}
+    system = {name: kind for name, (kind, _) in SYSTEM.items()} if schema.primary_keys else {}
+    tracked = dict.fromkeys((ROW_ID, SEQUENCE_NUMBER), DataType("BIGINT"))
+    every = {**tracked, **own, **keys, **system}
+    return {name: every[name] for name in names}
 
 
 def _with_id(name: str, t: DataType, identifier: int) -> Any:

@@ -20,7 +20,7 @@ import json
 import lzma
 import sys
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, BinaryIO, Final
 
@@ -69,6 +69,7 @@ def encode_bytes(data: bytes) -> bytes:
     return encode_long(len(data)) + data
 
 
+BRANCH: Final = "__pktable_branch"
 ONE_BYTE: Final = [bytes([byte]) for byte in range(0x80)]
 SYNC_IS_DIGEST: Final = encode_bytes(b"pktable.sync") + encode_bytes(b"blake2b")
 
@@ -78,9 +79,47 @@ class RecordSchema:
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
         self.text = json.dumps(schema, separators=(",", ":"))
-        entries = {b"avro.schema": self.text.encode(), b"avro.codec": b"zstandard"}
-        metadata = b"".join(encode_bytes(key) + encode_bytes(value) for key, value in entries.items())
-        self.header = MAGIC + encode_long(3) + metadata + SYNC_IS_DIGEST + encode_long(0)
+        self.header = (
+            MAGIC + encode_long(3) + _entries(self.text, b"zstandard") + SYNC_IS_DIGEST + encode_long(0)
+        )
+
+
+def _entries(schema: str, codec: bytes) -> bytes:
+    """Return the metadata of a container that every reader needs."""
+    entries = {b"avro.schema": schema.encode(), b"avro.codec": codec}
+    return b"".join(encode_bytes(key) + encode_bytes(value) for key, value in entries.items())
+
+
+class ContainerWriter:
+    """A container of many blocks, to be written one after the other behind the `header`.
+
+    ``schema``: a union of null and the record. ``level``: of zstd, None for no compression. ``unique``: to this file;
+    its digest is the sync marker. Clauses: META-73.
+    """
+
+    def __init__(self, schema: Sequence[Any], *, level: int | None, unique: bytes) -> None:
+        text = json.dumps(schema, separators=(",", ":"))
+        self._sync = _digest(unique)
+        self._compressor = None if level is None else zstd.ZstdCompressor(level)
+        codec = b"null" if level is None else b"zstandard"
+        self.header = MAGIC + encode_long(2) + _entries(text, codec) + encode_long(0) + self._sync
+        # The number of the branch before a record is a field of it: fastavro would look at all values for the branch.
+        record = schema[1]
+        fields = [{"name": BRANCH, "type": "long"}, *record["fields"]]
+        self._array = _parse(json.dumps({"type": "array", "items": {**record, "fields": fields}}).encode())
+
+    def block(self, records: Sequence[dict[str, Any]]) -> bytes:
+        """Return a block of ``records``, at least one, each of which gets the number of its branch."""
+        for record in records:
+            record[BRANCH] = 1
+        stream = io.BytesIO()
+        fastavro.schemaless_writer(stream, self._array, records)
+        # The array has the count before it and a zero behind it.
+        count = encode_long(len(records))
+        data = stream.getvalue()[len(count) : -1]
+        if self._compressor is not None:
+            data = self._compressor.compress(data, self._compressor.FLUSH_FRAME)
+        return count + encode_long(len(data)) + data + self._sync
 
 
 def encode_container(schema: RecordSchema, records: Iterable[bytes]) -> bytes:

@@ -163,17 +163,20 @@ def split_branch(path: str) -> tuple[str, str | None]:
     return (table, branch) if found and "/" not in branch else (path, None)
 
 
-def data_file(directory: str, token: str, number: int) -> str:
-    """Return the path of a new data file in a bucket directory. ``token``: unique to the piece of work."""
+def data_file(directory: str, token: str, number: int, format: str) -> str:
+    """Return the path of a new data file in a bucket directory, which ends as its format says.
+
+    ``token``: unique to the piece of work. Clauses: META-17.
+    """
     if directory.endswith(WAITING):
         # Paimon compacts the files of a writer in their order, and finds the writer in their name.
         token = f"-u-{token}-s-0-w-{token}"
-    return f"{directory}/data-{token}-{number}.parquet"
+    return f"{directory}/data-{token}-{number}.{format}"
 
 
-def changelog_file(directory: str, token: str, number: int) -> str:
+def changelog_file(directory: str, token: str, number: int, format: str) -> str:
     """Return the path of a new changelog file in a bucket directory."""
-    return f"{directory}/{CHANGELOG}{token}-{number}.parquet"
+    return f"{directory}/{CHANGELOG}{token}-{number}.{format}"
 
 
 def index_file(directory: str, token: str, number: int) -> str:

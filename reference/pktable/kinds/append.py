@@ -26,7 +26,7 @@ from pktable.context import TableContext
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.metadata.schema import TableSchema
 from pktable.format.vectors.deletion_vector import DeletionVector
-from pktable.kinds.kind import expect_changelog_options
+from pktable.kinds.kind import expect_changelog_options, expect_formats
 from pktable.lsm.append_pick import pick_files
 from pktable.lsm.bucket import BucketChange, BucketPath, BucketState
 from pktable.lsm.universal import Pick
@@ -53,6 +53,7 @@ class AppendTables:
         """
         options.require_writable()
         expect_changelog_options(schema, options)
+        expect_formats(schema, options)
         if options.bucket < 1 and options.bucket != NO_BUCKETS:
             expected = f"a number of buckets, or {NO_BUCKETS} for none"
             raise UnsupportedOptionError("bucket", str(options.bucket), expected)

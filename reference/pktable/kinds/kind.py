@@ -13,6 +13,7 @@ from pktable_spec.options import TableOptions
 
 from pktable.bucket.write import BucketAppend
 from pktable.context import TableContext
+from pktable.datafile.writers import expect_storable
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.metadata.schema import TableSchema
 from pktable.format.types import is_atomic
@@ -135,6 +136,12 @@ PRODUCER: Final = "changelog-producer"
 DEDUPLICATE: Final = f"{PRODUCER}.row-deduplicate"
 IGNORED: Final = f"{DEDUPLICATE}-ignore-fields"
 DELTA_COMMITS: Final = "full-compaction.delta-commits"
+
+
+def expect_formats(schema: TableSchema, options: TableOptions) -> None:
+    """Raise InvalidRequestError for a column that a format of new files cannot hold. Clauses: META-74."""
+    for format in sorted(options.formats):
+        expect_storable(format, schema.fields)
 
 
 def expect_changelog_options(schema: TableSchema, options: TableOptions) -> None:

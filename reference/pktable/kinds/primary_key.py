@@ -19,7 +19,7 @@ from pktable.context import TableContext
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.metadata.schema import TableSchema
 from pktable.format.vectors.deletion_vector import DeletionVector
-from pktable.kinds.kind import expect_changelog_options
+from pktable.kinds.kind import expect_changelog_options, expect_formats
 from pktable.lsm.bucket import BucketChange, BucketState
 from pktable.lsm.runs import sorted_runs
 from pktable.lsm.universal import Pick, pick, pick_deleted, pick_full
@@ -53,6 +53,7 @@ class PrimaryKeyTables:
             raise UnsupportedOptionError("row-tracking.enabled", "true", "a table without a primary key")
         expect_writable_engine(schema)
         expect_changelog_options(schema, options)
+        expect_formats(schema, options)
 
     def files_to_read(
         self, context: TableContext, live: Sequence[DataFileMeta], *, fresh: bool

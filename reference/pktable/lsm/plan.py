@@ -102,10 +102,13 @@ def sections(files: Sequence[DataFileMeta], order: KeyOrder) -> list[tuple[DataF
 
 
 def _must_rewrite(file: DataFileMeta, chosen: Pick, options: TableOptions, merges_older: bool) -> bool:
-    """Whether ``file`` may not go where it goes as it is. Clauses: CHG-21, CMP-11, CMP-25, DV-20 to DV-22."""
+    """Whether ``file`` may not go where it goes as it is. Clauses: CHG-21, CMP-11, CMP-25, DV-20 to DV-22, META-75."""
     if file.file_name in chosen.must_rewrite:
         return True
     if merges_older and file.level == 0 and chosen.output_level < options.max_level:
+        return True
+    before, after = (options.format_of(level, changelog=False) for level in (file.level, chosen.output_level))
+    if before != after:
         return True
     if file.delete_row_count == 0:
         return False

@@ -26,13 +26,13 @@ class NewFiles:
     paths: list[str] = field(default_factory=list)
     _counter: Iterator[int] = field(default_factory=lambda: iter(range(1 << 31)))
 
-    def data_path(self, directory: str) -> str:
-        """Return the path of a new data file in a bucket directory."""
-        return self._made(paths.data_file(directory, self.token, next(self._counter)))
+    def data_path(self, directory: str, format: str) -> str:
+        """Return the path of a new data file in a bucket directory. ``format``: as options name it."""
+        return self._made(paths.data_file(directory, self.token, next(self._counter), format))
 
-    def changelog_path(self, directory: str) -> str:
+    def changelog_path(self, directory: str, format: str) -> str:
         """Return the path of a new changelog file in a bucket directory."""
-        return self._made(paths.changelog_file(directory, self.token, next(self._counter)))
+        return self._made(paths.changelog_file(directory, self.token, next(self._counter), format))
 
     def index_path(self, directory: str) -> str:
         """Return the path of a new DV index file."""

@@ -1,0 +1,196 @@
+"""Data files in ORC and Avro: every value comes back, on both runners; levels have the formats of options."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pyarrow.orc as po
+import pytest
+from pktable import InvalidRequestError, Table, UnsupportedOptionError
+from pktable_spec.covers import covers
+from pktable_spec.options import parse_options
+
+from model_tests.backends.spark_session import spark_session
+from model_tests.table.test_foreign import COLUMNS, arrow, in_order, row
+
+DV = {"deletion-vectors.enabled": "true", "num-sorted-run.compaction-trigger": "3", "num-levels": "4"}
+NESTED = "n1 ARRAY<ROW<t TIME(3), m MAP<STRING, ARRAY<INT>>>>, n2 MAP<INT, ROW<d DATE, n DECIMAL(38, 10)>>, n3 CHAR(3)"
+EPOCH = dt.datetime(1970, 1, 1)
+
+
+def whole_seconds(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows whose times ORC can hold."""
+
+    def fit(value: Any) -> Any:
+        if isinstance(value, dt.datetime):
+            return value if value.replace(tzinfo=None) >= EPOCH else value.replace(microsecond=0)
+        if isinstance(value, list) and value and isinstance(value[0], tuple):
+            return [(key, fit(one)) for key, one in value]
+        return value
+
+    return [{name: fit(value) for name, value in one.items()} for one in rows]
+
+
+def nested(k: int) -> dict[str, Any]:
+    return {
+        "n1": [None, [], [{"t": dt.time(1, 2, 3, 4000), "m": [("a", [k, None]), ("b", None)]}, None]][k % 3],
+        "n2": [None, [(k, {"d": dt.date(1969, 12, 31), "n": None}), (k + 1, None)], []][k % 3],
+        "n3": "abc" if k % 2 else None,
+    }
+
+
+def endings(path: Path, prefix: str = "data-") -> set[str]:
+    return {file.suffix[1:] for file in path.glob(f"bucket-*/{prefix}*")}
+
+
+@covers("META-71", "META-13", "META-17", "META-70", "META-72", "META-73", "LSM-7")
+@pytest.mark.parametrize("format", ["orc", "avro"])
+@pytest.mark.parametrize("keyed", [True, False], ids=["keys", "append"])
+def test_every_value_comes_back(tmp_path: Path, format: str, keyed: bool) -> None:
+    columns = f"{COLUMNS}, {NESTED}"
+    options = {"file.format": format, "target-file-size": "15 kb", **(DV if keyed else {})}
+    table = Table.create(tmp_path, columns, primary_key=["k"] if keyed else None, options=options)
+    expected = {k: row(k, 0) | nested(k) for k in range(300)}
+    (table.upsert if keyed else table.append)(arrow(table, whole_seconds(list(expected.values()))))
+    newer = {k: row(k, 1) | nested(k + 1) for k in (range(0, 300, 7) if keyed else range(300, 310))}
+    (table.upsert if keyed else table.append)(arrow(table, whole_seconds(list(newer.values()))))
+    expected |= newer
+    table.delete(where="k % 10 = 3")
+    wanted = in_order(arrow(table, whole_seconds([one for k, one in expected.items() if k % 10 != 3])))
+    assert in_order(Table.open(tmp_path).to_arrow()) == wanted
+    assert len(table.to_arrow(where="k = 21")) == 1
+    table.compact(full=True)
+    assert in_order(Table.open(tmp_path).to_arrow()) == wanted
+    assert endings(tmp_path) == {format}
+    assert not table.check().findings
+
+
+@covers("META-71", "META-75")
+def test_levels_and_changelogs_have_the_formats_that_options_name(tmp_path: Path) -> None:
+    options = {
+        **DV, "file.format": "orc", "file.format.per.level": "0:avro, 3:Parquet", "changelog-file.format": "avro",
+        "changelog-producer": "input", "write-only": "true",
+    }  # fmt: skip
+    table = Table.create(tmp_path, "k INT, v STRING", primary_key=["k"], options=options)
+    table.upsert([{"k": k, "v": "a" * 900} for k in range(20)])
+    assert (endings(tmp_path), endings(tmp_path, "changelog-")) == ({"avro"}, {"avro"})
+    table.compact(full=True)
+    assert [one["level"] for one in table.files().to_pylist()] == [3]
+    assert endings(tmp_path) == {"avro", "parquet"}, "what is moved to another format is written again"
+    assert table.changes(0, 1).to_arrow().num_rows == table.count() == 20
+    other = parse_options({"file.format": "orc", "file.format.per.level": "1:avro"})
+    assert [other.format_of(level, changelog=True) for level in (0, 1)] == ["orc", "avro"]
+
+
+@covers("META-73")
+def test_avro_has_the_schema_that_paimon_makes(tmp_path: Path) -> None:
+    nested = "ROW<a ARRAY<ROW<b DATE>>, m MAP<INT, TIME>>"
+    columns = f"k BIGINT, t TIMESTAMP(3), z TIMESTAMP_LTZ(6), d DECIMAL(9, 2), r {nested}"
+    table = Table.create(tmp_path, columns, primary_key=["k"], options={"file.format": "avro"})
+    table.upsert(arrow(table, [{"k": 1}]))
+    (path,) = tmp_path.glob("bucket-0/*.avro")
+    with path.open("rb") as file:
+        reader: Any = fastavro.reader(file)
+        (found,) = list(reader)
+    schema = json.loads(reader.metadata["avro.schema"])
+    assert found["k"] == found["_KEY_k"] == 1
+    assert schema[0] == "null"
+    fields = {one["name"]: one["type"] for one in schema[1]["fields"]}
+    name = "org.apache.paimon.avro.generated.record"
+    assert schema[1]["name"] == name
+    assert list(fields)[:4] == ["_KEY_k", "_SEQUENCE_NUMBER", "_VALUE_KIND", "k"]
+    assert fields["_KEY_k"] == "long"
+    assert fields["t"] == ["null", {"type": "long", "logicalType": "timestamp-millis"}]
+    assert fields["z"] == ["null", {"type": "long", "logicalType": "local-timestamp-micros"}]
+    assert fields["d"][1] == {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}
+    inner = {one["name"]: one["type"][1] for one in fields["r"][1]["fields"]}
+    assert inner["a"]["items"][1]["name"] == f"{name}_r_a"
+    assert inner["m"]["logicalType"] == "map"
+    assert [one["name"] for one in inner["m"]["items"]["fields"]] == ["key", "value"]
+
+
+@covers("META-72")
+def test_orc_has_instants_and_is_compressed(tmp_path: Path) -> None:
+    columns = "k INT, c CHAR(5), z TIMESTAMP_LTZ(3), t TIME"
+    table = Table.create(tmp_path, columns, primary_key=None, options={"file.format": "orc", "bucket": "-1"})
+    table.append(arrow(table, [{"k": k, "c": "ab", "z": None, "t": None} for k in range(999)]))
+    (path,) = tmp_path.glob("bucket-0/*.orc")
+    file = po.ORCFile(str(path))
+    assert file.compression == "ZSTD"
+    assert file.schema.types == [pa.int32(), pa.string(), pa.timestamp("ns", "UTC"), pa.int32()]
+
+
+@covers("META-74", "TBL-9")
+@pytest.mark.parametrize(
+    ("options", "column", "message"),
+    [
+        ({"file.format": "avro"}, "`a b` INT", "column a b: Avro has no name 'a b'"),
+        ({"file.format": "avro"}, "a ROW<`ä` INT>", "column a: Avro has no name 'ä'"),
+        ({"changelog-file.format": "avro"}, "a ARRAY<TIMESTAMP(9)>", r"column a: Avro has no TIMESTAMP\(9\)"),
+        (
+            {"file.format.per.level": "5:avro"},
+            "a TIME(6)",
+            r"column a: Avro has no TIME\(6\), at most 3 digits",
+        ),
+        ({"file.format": "orc"}, "a ROW<b INT>, `a.b` INT", "column 'a.b' next to the nested column 'a'"),
+        (
+            {"file.format": "lance"},
+            "a INT",
+            "file.format='lance' is not supported: expected avro or orc or parquet",
+        ),
+        (
+            {"file.format.per.level": "1:orc,2:json"},
+            "a INT",
+            "is not supported: .*unless it says avro, orc or parquet",
+        ),
+        ({"file.format.per.level": "orc"}, "a INT", "file.format.per.level='orc' is not supported"),
+    ],
+)
+def test_what_a_format_does_not_have_is_refused_before_anything_is_written(
+    tmp_path: Path, options: dict[str, str], column: str, message: str
+) -> None:
+    with pytest.raises((InvalidRequestError, UnsupportedOptionError), match=message):
+        Table.create(tmp_path / "t", f"k INT, {column}", primary_key=["k"], options=options)
+    assert not (tmp_path / "t").exists()
+
+
+@covers("META-76")
+@pytest.mark.parametrize("kind", ["TIMESTAMP(6)", "TIMESTAMP_LTZ(3)", "ARRAY<ROW<t TIMESTAMP(3)>>"])
+def test_a_time_that_orc_would_store_wrongly_is_refused_by_column(tmp_path: Path, kind: str) -> None:
+    table = Table.create(tmp_path, f"k INT, v {kind}", primary_key=["k"], options={"file.format": "orc"})
+    for moment, fits in (
+        (EPOCH - dt.timedelta(seconds=1), True),
+        (EPOCH - dt.timedelta(milliseconds=1), False),
+    ):
+        value: Any = [{"t": moment}] if kind.startswith("ARRAY") else moment
+        given = arrow(table, [{"k": 1, "v": value}])
+        if fits:
+            table.upsert(given)
+        else:
+            with pytest.raises(
+                InvalidRequestError, match="column v: a time before 1970 with a fraction of a second"
+            ):
+                table.upsert(given)
+    assert table.count() == 1
+    assert len(list(tmp_path.glob("bucket-0/*"))) == 1
+
+
+@pytest.mark.spark
+@covers("META-71", "RD-12", "CMP-16")
+@pytest.mark.parametrize("format", ["orc", "avro"])
+def test_executors_write_and_compact_other_formats(tmp_path: Path, format: str) -> None:
+    spark = spark_session()
+    options = {**DV, "file.format": format}
+    table = Table.create(tmp_path, COLUMNS, primary_key=["k"], options=options, spark=spark, runner="spark")
+    for tag in range(2):
+        table.upsert(arrow(table, whole_seconds([row(k, tag) for k in range(tag, 40, tag + 1)])))
+    assert endings(tmp_path) == {format}
+    table.compact(full=True)
+    wanted = in_order(arrow(table, whole_seconds([row(k, k % 2) for k in range(40)])))
+    assert in_order(table.to_arrow()) == in_order(Table.open(tmp_path).to_arrow()) == wanted
+    assert endings(tmp_path) == {format}

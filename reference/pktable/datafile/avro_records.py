@@ -1,0 +1,151 @@
+"""Make Avro records of rows, in the schema that Paimon writes.
+
+A record is nullable, though none is null, and so is named by a number before it; the parts of nested columns have
+records of their own, named by their path. Times, dates and decimals are numbers and bytes, which the logical types
+explain. A MAP whose keys are not strings is an array of entries.
+
+Clauses: META-70, META-73, META-74.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from pktable_spec.errors import InvalidRequestError
+
+from pktable.format.binary_row import minimal_bytes, unscaled
+from pktable.format.types import BINARIES, INTEGER_BITS, STRINGS, TIMESTAMPS, DataType, Field, one_array
+
+RECORD: Final = "org.apache.paimon.avro.generated.record"
+NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+FINEST: Final = {"TIME": 3, "TIMESTAMP": 6, "TIMESTAMP_LTZ": 6}
+"""Digits of a second that Avro has."""
+PLAIN: Final = {
+    "BOOLEAN": "boolean",
+    **{root: "long" if bits == 64 else "int" for root, bits in INTEGER_BITS.items()},
+    "FLOAT": "float",
+    "DOUBLE": "double",
+    **dict.fromkeys(STRINGS, "string"),
+    **dict.fromkeys(BINARIES, "bytes"),
+    "DATE": {"type": "int", "logicalType": "date"},
+    "TIME": {"type": "int", "logicalType": "time-millis"},
+}
+
+
+def expect_avro(fields: Sequence[Field]) -> None:
+    """Raise InvalidRequestError for a column whose name or type Avro does not have. Clauses: META-74."""
+    for field in fields:
+        _expect_field(field, field.name)
+
+
+def _expect_field(field: Field, column: str) -> None:
+    kind = field.type
+    if not NAME.fullmatch(field.name):
+        raise InvalidRequestError(
+            f"column {column}: Avro has no name {field.name!r}, only letters, digits and underscores; name it "
+            "otherwise, or set the option file.format to parquet"
+        )
+    if (kind.precision or 0) > FINEST.get(kind.root, 99):
+        raise InvalidRequestError(
+            f"column {column}: Avro has no {kind}, at most {FINEST[kind.root]} digits of a second; set the option "
+            "file.format to parquet"
+        )
+    for child in kind.children:
+        _expect_field(child, column)
+
+
+def avro_schema(kinds: Mapping[str, DataType]) -> list[Any]:
+    """Return the schema of a file with these columns, a union of null and their record. Clauses: META-73."""
+    return ["null", _record(RECORD, kinds)]
+
+
+def _record(name: str, kinds: Mapping[str, DataType]) -> dict[str, Any]:
+    fields = [
+        {"name": part, "type": _of(kind, f"{name}_{part}"), **({"default": None} if kind.nullable else {})}
+        for part, kind in kinds.items()
+    ]
+    return {"type": "record", "name": name, "fields": fields}
+
+
+def _of(kind: DataType, name: str) -> Any:
+    present = _present(kind, name)
+    return ["null", present] if kind.nullable else present
+
+
+def _present(kind: DataType, name: str) -> Any:
+    parts = [child.type for child in kind.children]
+    if kind.root in PLAIN:
+        return PLAIN[kind.root]
+    if kind.root == "DECIMAL":
+        return {"type": "bytes", "logicalType": "decimal", "precision": kind.precision, "scale": kind.scale}
+    if kind.root in TIMESTAMPS:
+        local = "local-" if kind.root == "TIMESTAMP_LTZ" else ""
+        unit = "millis" if (kind.precision or 0) <= 3 else "micros"
+        return {"type": "long", "logicalType": f"{local}timestamp-{unit}"}
+    if kind.root == "ROW":
+        return _record(name, {child.name: child.type for child in kind.children})
+    if kind.root == "ARRAY":
+        return {"type": "array", "items": _of(parts[0], name)}
+    if parts[0].root in STRINGS:
+        return {"type": "map", "values": _of(parts[1], name)}
+    entry = _record(name, {"key": parts[0], "value": parts[1]})
+    return {"type": "array", "items": entry, "logicalType": "map"}
+
+
+def records_of(rows: pa.Table, kinds: Mapping[str, DataType]) -> list[dict[str, Any]]:
+    """Return rows as records of `avro_schema`, without logical types. ``rows``: with the columns of ``kinds``."""
+    columns = [_values(one_array(rows.column(name)), kind) for name, kind in kinds.items()]
+    return [dict(zip(kinds, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _values(array: Any, kind: DataType) -> list[Any]:
+    """Return the values of an array as Avro has them, None for null."""
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    parts = [child.type for child in kind.children]
+    if kind.root == "ROW":
+        names = [child.name for child in kind.children]
+        inner = [_values(part, of) for part, of in zip(array.flatten(), parts, strict=True)]
+        rows = [dict(zip(names, row, strict=True)) for row in zip(*inner, strict=True)]
+        return [row if there else None for row, there in zip(rows, array.is_valid().to_pylist(), strict=True)]
+    if kind.root == "ARRAY":
+        return _cut(array, _values(_inside(array, array.values), parts[0]))
+    if kind.root == "MAP":
+        keys = _values(_inside(array, array.keys), parts[0])
+        values = _values(_inside(array, array.items), parts[1])
+        if parts[0].root in STRINGS:
+            return [
+                one if one is None else dict(one) for one in _cut(array, list(zip(keys, values, strict=True)))
+            ]
+        return _cut(array, [{"key": key, "value": value} for key, value in zip(keys, values, strict=True)])
+    if kind.root in TIMESTAMPS:
+        array = array.view(pa.int64())
+    elif kind.root in ("DATE", "TIME"):
+        array = array.view(pa.int32())
+    values: list[Any] = array.to_pylist()
+    if kind.root == "DECIMAL":
+        scale = kind.scale or 0
+        return [one if one is None else minimal_bytes(unscaled(one, scale)) for one in values]
+    return values
+
+
+def _inside(array: Any, values: Any) -> Any:
+    """Return those of the ``values`` of all lists of a buffer that are in the lists of ``array``."""
+    first, last = (array.offsets[0].as_py(), array.offsets[-1].as_py()) if len(array) else (0, 0)
+    return values.slice(first, last - first)
+
+
+def _cut(array: Any, values: list[Any]) -> list[Any]:
+    """Return ``values`` in the lists of ``array``, None for a list that is null."""
+    offsets = (
+        (array.offsets.to_numpy() - (array.offsets[0].as_py() if len(array) else 0)).astype(np.int64).tolist()
+    )
+    there = array.is_valid().to_pylist()
+    return [
+        values[start:end] if one else None
+        for one, start, end in zip(there, offsets, offsets[1:], strict=False)
+    ]

@@ -1,0 +1,88 @@
+"""Bring rows to the columns that an ORC file has.
+
+The library that writes ORC has no times of the day, which are integers there, and no types of a limited length: CHAR
+and VARCHAR are stored as STRING, which readers take for them. Of a slice it writes the rows before it, too. It cuts a
+time before 1970 off towards 1970, and stores the fraction of the second below zero, which Java's reader does not take.
+
+Clauses: META-61, META-70, META-72, META-74.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pktable_spec.errors import InvalidRequestError
+
+from pktable.format.types import NANOS_PER, NESTED, Field
+
+
+def expect_orc(fields: Sequence[Field]) -> None:
+    """Raise InvalidRequestError if the name of a column is the path of a part of another. Clauses: META-74."""
+    nested = [field.name for field in fields if field.type.root in NESTED]
+    for field in fields:
+        for part in nested:
+            if field.name.startswith(f"{part}."):
+                raise InvalidRequestError(
+                    f"column {field.name!r} next to the nested column {part!r}: the library that reads ORC takes one "
+                    "for a part of the other; name it otherwise, or set the option file.format to parquet"
+                )
+
+
+def orc_schema(schema: pa.Schema) -> pa.Schema:
+    """Return the columns of a file in ORC for those of a data file. Clauses: META-70, META-72."""
+    return pa.schema([pa.field(field.name, _as_orc(field.type)) for field in schema])
+
+
+def _as_orc(kind: Any) -> pa.DataType:
+    if pa.types.is_time(kind):
+        return pa.int32()
+    if pa.types.is_list(kind):
+        return pa.list_(_as_orc(kind.value_type))
+    if pa.types.is_map(kind):
+        return pa.map_(_as_orc(kind.key_type), _as_orc(kind.item_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(part.name, _as_orc(part.type)) for part in kind])
+    found: pa.DataType = kind
+    return found
+
+
+def as_orc(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return ``rows`` as a table of ``schema``, which has nothing before its first row.
+
+    Raises InvalidRequestError for a time that would be stored wrongly. Clauses: META-72, META-76.
+    """
+    plain = rows.cast(pa.schema([field.with_nullable(True) for field in rows.schema]))
+    for field, column in zip(rows.schema, plain.columns, strict=True):
+        if any(_is_cut(part) for chunk in column.chunks for part in _times(chunk)):
+            raise InvalidRequestError(
+                f"column {field.name}: a time before 1970 with a fraction of a second, which the library that writes "
+                "ORC stores wrongly; set the option file.format to parquet or avro"
+            )
+    taken = plain.cast(schema)
+    if any(map(pa.types.is_nested, schema.types)):
+        taken = taken.take(pa.array(np.arange(taken.num_rows)))
+    return taken
+
+
+def _times(array: Any) -> Iterator[Any]:
+    """Yield the timestamps of an array, and of its parts at any depth."""
+    kind = array.type
+    if pa.types.is_timestamp(kind):
+        yield array
+    elif pa.types.is_struct(kind):
+        for part in array.flatten():
+            yield from _times(part)
+    elif pa.types.is_map(kind):
+        yield from _times(array.keys)
+        yield from _times(array.items)
+    elif pa.types.is_list(kind):
+        yield from _times(array.values)
+
+
+def _is_cut(times: Any) -> bool:
+    """Return whether one of some timestamps lies before 1970 and has a fraction of a second."""
+    counts = times.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    return bool(np.any((counts < 0) & (counts % (NANOS_PER["s"] // NANOS_PER[times.type.unit]) != 0)))

@@ -1,0 +1,222 @@
+"""Write the rows of one data file: Parquet by row groups, ORC by stripes, Avro by blocks.
+
+Each writer takes tables of one schema, whose rows follow each other, and says how many bytes it has passed on so far.
+A small file is made in memory and stored in one piece. After an error `abort` leaves no file behind.
+
+Clauses: META-10, META-32, META-46, META-71 to META-74.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pktable.datafile.avro_records import avro_schema, expect_avro, records_of
+from pktable.datafile.columns import PARQUET_WRITE_OPTIONS
+from pktable.datafile.orc_columns import as_orc, expect_orc, orc_schema
+from pktable.datafile.parquet_footer import FooterSink, with_sealed_footer
+from pktable.datafile.parquet_times import has_nanoseconds, stored_schema, with_times
+from pktable.format.arrow_nulls import with_masked
+from pktable.format.avro import ContainerWriter
+from pktable.format.types import DataType, Field
+from pktable.store.file_io import FileIO, abort
+
+BLOCK_BYTES: Final = 256 << 10
+"""Arrow memory of the rows of an Avro block, before compression."""
+STRIPE_BYTES: Final = 64 << 20
+"""Bytes of a stripe of ORC, as Paimon's writer makes them."""
+DICTIONARY_SHARE: Final = 0.8
+"""Up to which share of different strings ORC has a dictionary of them, as Paimon's writer decides."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How files are written.
+
+    ``row_bytes``: Arrow memory of a row group, or a stripe. ``page_rows``: of a Parquet page, None for the default.
+    ``repeated``: columns that get a dictionary in Parquet. ``in_one_piece``: whether the file is made in memory.
+    ``compressed``: whether it is.
+    """
+
+    zstd_level: int
+    row_bytes: int
+    page_rows: int | None
+    in_one_piece: bool
+    compressed: bool = True
+    repeated: Sequence[str] = ()
+
+
+class FileWriter(Protocol):
+    """A data file that is being written."""
+
+    def write(self, rows: pa.Table) -> None:
+        """Append rows of the file's schema."""
+
+    def size(self) -> int:
+        """Return how many bytes were written so far; what is buffered does not count."""
+
+    def finish(self) -> int:
+        """Write what is not written, and return the size of the file."""
+
+    def abort(self) -> None:
+        """Give the file up."""
+
+
+class _Sink:
+    """Where the bytes go: into memory, or into a file of the store."""
+
+    def __init__(
+        self, store: FileIO, path: str, change: Callable[[bytes], bytes], *, in_memory: bool
+    ) -> None:
+        self._store, self._path, self.change = store, path, change
+        self.file = None if in_memory else store.create(path)
+        self.end: Any = pa.BufferOutputStream() if in_memory else FooterSink(self.file, change)
+
+    def size(self) -> int:
+        return int(self.end.tell())
+
+    def abort(self) -> None:
+        if self.file is not None:
+            self.end.abandon()
+            abort(self.file)  # on an object store only this leaves no file behind
+
+    def stored(self, change: Callable[[bytes], bytes] = bytes) -> int:
+        """Store the file, whose bytes were all written, and return its size. ``change``: of the bytes in memory."""
+        if self.file is None:
+            data = change(self.end.getvalue().to_pybytes())
+            self._store.write(self._path, data)
+            return len(data)
+        size = int(self.file.tell())
+        self.file.close()
+        return size
+
+
+class ParquetFile:
+    """Parquet, with a sealed footer. Clauses: META-10, META-32, META-46."""
+
+    def __init__(
+        self, store: FileIO, path: str, schema: pa.Schema, kinds: Mapping[str, DataType], recipe: Recipe
+    ) -> None:
+        options: dict[str, Any] = {"compression": "none", **PARQUET_WRITE_OPTIONS}
+        options["max_rows_per_page"] = recipe.page_rows
+        if recipe.compressed:
+            options |= {"compression": "zstd", "compression_level": recipe.zstd_level}
+            # Parts of nested columns have names of their own.
+            if not any(map(pa.types.is_nested, schema.types)):
+                options["use_dictionary"] = list(recipe.repeated)
+        if any(map(pa.types.is_floating, schema.types)):
+            # Arrow's bounds leave NaN out, and readers that order it, as Spark does, would skip it.
+            exact = [field.name for field in schema if not pa.types.is_floating(field.type)]
+            options["write_statistics"] = exact
+        self._schema: pa.Schema = schema
+        change: Callable[[bytes], bytes] = bytes
+        if has_nanoseconds(schema):
+            self._schema, change = stored_schema(schema), with_times(schema)
+            options["use_deprecated_int96_timestamps"] = True
+        self._sink = _Sink(store, path, change, in_memory=recipe.in_one_piece)
+        try:
+            self._writer = pq.ParquetWriter(self._sink.end, self._schema, **options)
+        except BaseException:  # it has written the first bytes, or could not
+            self.abort()
+            raise
+
+    def write(self, rows: pa.Table) -> None:
+        self._writer.write_table(with_schema(rows, self._schema), row_group_size=rows.num_rows)
+
+    def size(self) -> int:
+        return self._sink.size()
+
+    def finish(self) -> int:
+        """Write what is not written, with the footer sealed, and return the size of the file."""
+        if self._sink.file is None:
+            pages_end = self._sink.size()
+            self._writer.close()
+            return self._sink.stored(lambda data: with_sealed_footer(data, pages_end, self._sink.change))
+        self._sink.end.finish(self._writer)
+        return self._sink.stored()
+
+    def abort(self) -> None:
+        self._sink.abort()
+
+
+class OrcFile:
+    """ORC. Clauses: META-71, META-72."""
+
+    def __init__(
+        self, store: FileIO, path: str, schema: pa.Schema, kinds: Mapping[str, DataType], recipe: Recipe
+    ) -> None:
+        import pyarrow.orc as po  # takes a while, and most tables have no ORC
+
+        self._schema = orc_schema(schema)
+        self._sink = _Sink(store, path, bytes, in_memory=recipe.in_one_piece)
+        self._writer = po.ORCWriter(
+            self._sink.end,
+            compression="zstd" if recipe.compressed else "uncompressed",
+            stripe_size=min(STRIPE_BYTES, recipe.row_bytes),
+            dictionary_key_size_threshold=DICTIONARY_SHARE,
+        )
+
+    def write(self, rows: pa.Table) -> None:
+        self._writer.write(as_orc(rows, self._schema))
+
+    def size(self) -> int:
+        return self._sink.size()
+
+    def finish(self) -> int:
+        self._writer.close()
+        return self._sink.stored()
+
+    def abort(self) -> None:
+        self._sink.abort()
+
+
+class AvroFile:
+    """Avro. Clauses: META-71, META-73."""
+
+    def __init__(
+        self, store: FileIO, path: str, schema: pa.Schema, kinds: Mapping[str, DataType], recipe: Recipe
+    ) -> None:
+        self._kinds = kinds
+        self._sink = _Sink(store, path, bytes, in_memory=recipe.in_one_piece)
+        # The path is as unique as a marker has to be.
+        level = recipe.zstd_level if recipe.compressed else None
+        self._writer = ContainerWriter(avro_schema(kinds), level=level, unique=path.encode())
+        self._sink.end.write(self._writer.header)
+
+    def write(self, rows: pa.Table) -> None:
+        step = max(1, int(BLOCK_BYTES / max(1.0, rows.nbytes / rows.num_rows)))
+        for start in range(0, rows.num_rows, step):
+            self._sink.end.write(self._writer.block(records_of(rows.slice(start, step), self._kinds)))
+
+    def size(self) -> int:
+        return self._sink.size()
+
+    def finish(self) -> int:
+        return self._sink.stored()
+
+    def abort(self) -> None:
+        self._sink.abort()
+
+
+def with_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return ``table``, whose columns are those of ``schema``, as one of that schema."""
+    table = with_masked(table)
+    if table.schema.types == schema.types:  # they differ in what may be null, and in metadata
+        return pa.Table.from_arrays(table.columns, schema=schema)
+    return table.cast(schema)
+
+
+WRITERS: Final[Mapping[str, Any]] = {"parquet": ParquetFile, "orc": OrcFile, "avro": AvroFile}
+"""The writer of each format, by the value of the option ``file.format``."""
+
+
+def expect_storable(format: str, fields: Sequence[Field]) -> None:
+    """Raise InvalidRequestError for a column that a format cannot hold. Clauses: META-74."""
+    if format == "orc":
+        expect_orc(fields)
+    elif format == "avro":
+        expect_avro(fields)
