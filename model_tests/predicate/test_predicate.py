@@ -294,6 +294,40 @@ def test_nan_hides_in_no_range() -> None:
 # What is refused
 
 
+UNKNOWN_PATTERNS = (
+    "(?i)a", "a++", "a**", "*a", r"a\\b", r"(a)\\1", "[a&&b]", "[[:alpha:]]", "[]a]", "[z-a]", r"[\\D]", "a{3,1}", "a{",
+    "(a", "a)", "$a", "a^", "(a$)b", r"\\Qa", r"\\x41",
+)  # fmt: skip
+"""Parts that Java and RE2 read differently, or that one of them does not have."""
+
+
+PATTERNS = [
+    ("^[RL]o", {"Rome"}),
+    ("a$", {"Lima", "Lima\n", "Lima\r\n", "Lima\u2028"}),
+    ("^....$", {"Rome", "Lima", "Lima\n", "Lima\r\n", "Lima\u2028"}),
+    ("a.x", {"a x", "a\x0bx"}),
+    ("a.$", set()),
+    ("o|é", {"Rome", "né"}),
+    ("^(R|n)[^a-z]*[oé]", {"Rome", "né"}),
+    (r"\\s", {"Lima\n", "Lima\r\n", "a x", "a\x0bx"}),
+    (r"x\\W*$", {"a x", "a\x0bx"}),
+    ("", {"Rome", "Lima", "Lima\n", "Lima\r\n", "Lima\u2028", "a x", "a\x0bx", "né", ""}),
+]
+
+
+@covers("STM-14")
+@pytest.mark.parametrize(("pattern", "expected"), PATTERNS)
+def test_a_regular_expression_finds_what_java_finds(pattern: str, expected: set[str]) -> None:
+    texts = ["Rome", "Lima", "Lima\n", "Lima\r\n", "Lima\u2028", "a x", "a\x0bx", "né", "", None]
+    found = (
+        parse(f"s RLIKE '{pattern}'", parse_columns("s STRING"))
+        .filter(pa.table({"s": texts}))
+        .column("s")
+        .to_pylist()
+    )
+    assert set(found) == expected
+
+
 @pytest.mark.parametrize(
     ("where", "named"),
     [
@@ -314,7 +348,6 @@ def test_nan_hides_in_no_range() -> None:
         ("k IN (SELECT 1)", "query"),
         ("now() > w", "NOW"),
         ("rand() > 0.5", "RAND"),
-        ("regexp_like(s, 'a')", "RLIKE"),
         ("s ILIKE 'a'", "ILIKE"),
         ("s LIKE k", "pattern"),
         ("s LIKE 'a\\\\b'", "after"),
@@ -331,7 +364,8 @@ def test_nan_hides_in_no_range() -> None:
         ("replace(s, s, 'x') = ''", "a text as a literal"),
         ("greatest(f, 1) > 0", "two values or more"),
         ("current_date() = d", "there are CASE, CAST"),
-        ("s RLIKE 'a'", "not supported; there are CASE, CAST"),
+        ("s RLIKE s", "a pattern as a literal"),
+        *((f"s RLIKE '{one}'", "a part of this pattern is not supported") for one in UNKNOWN_PATTERNS),
         ("date_trunc('month', w) = w", "there are CASE, CAST"),
         ("k = 'one'", "STRING"),
         ("s = 1", "STRING"),

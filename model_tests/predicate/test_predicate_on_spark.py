@@ -89,6 +89,12 @@ replace(s, '', 'x') = s
 startswith(s, 'a')
 NOT endswith(s, 'e')
 contains(s, '%b')
+s RLIKE '^[as]'
+s RLIKE '(a|e)$'
+s RLIKE '^..?$'
+s RLIKE 'b.'
+s RLIKE '\\\\[^\\w]+'
+NOT s RLIKE '\\W'
 greatest(k, n, 1) = 7
 least(k, n) = k
 greatest(s, 'b') = 'b'

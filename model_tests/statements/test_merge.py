@@ -264,7 +264,7 @@ def test_values_of_every_kind_are_stored_exactly(tmp_path: Path) -> None:
         (lambda t: t.update({"x": 1}), "set: column x is not in the table; columns are id, g, n, s"),
         (
             lambda t: t.update({"n": "'a'"}),
-            "set: n = \"'a'\": column n is INT, the value is STRING; write a CAST",
+            "set: n = \"'a'\": column n is INT, the value is STRING; write CAST.'a' AS INT.",
         ),
         (lambda t: t.update({"n": "1 +"}), "set: n = '1 [+]'"),
         (lambda t: t.update({"s": "hello world"}), "; a text needs quotes of its own: \"'hello world'\"$"),

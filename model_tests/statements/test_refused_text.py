@@ -1,6 +1,8 @@
-"""A condition or value in which a word is missing is refused, and changes nothing."""
+"""What is refused before anything is read, and what is not computed at all."""
 
 from __future__ import annotations
+
+from decimal import Decimal
 
 import pytest
 from pktable import InvalidRequestError, Table
@@ -48,3 +50,36 @@ def test_a_text_that_lacks_a_word_changes_nothing(
         table.merge(ROWS, on="id").when_matched_delete(text).execute()
     assert table.to_arrow().sort_by("id").to_pylist() == ROWS
     assert not caplog.records
+
+
+@covers("STM-15")
+@pytest.mark.parametrize(
+    "value", ["m * 1.1", "m + 0.005", "m * m", "m * 1.0", "CASE WHEN id > 0 THEN m * 1.1 END"]
+)
+def test_a_number_with_more_places_is_refused_whatever_the_rows_are(
+    tmp_path_factory: pytest.TempPathFactory, value: str
+) -> None:
+    table = Table.create(tmp_path_factory.mktemp("m"), "id BIGINT, m DECIMAL(10, 2)", primary_key="id")
+    with pytest.raises(InvalidRequestError, match=r"write CAST\(.* AS DECIMAL\(10, 2\)\)"):
+        table.update({"m": value})
+    table.upsert([{"id": 1, "m": Decimal("10.00")}])
+    with pytest.raises(InvalidRequestError, match=r"write CAST\(.* AS DECIMAL\(10, 2\)\)"):
+        table.update({"m": value})
+    table.update({"m": f"CAST(({value}) + 1 AS DECIMAL(10, 2))"})
+    table.update({"m": "round(m * 1.005, 2) + 0.1"})
+    assert table.to_arrow().column("m").to_pylist()[0] > 11
+
+
+@covers("STM-16")
+@pytest.mark.parametrize(
+    "value",
+    [
+        "CASE WHEN id >= 0 THEN 1 ELSE 1 / 0 END",
+        "CASE WHEN FALSE THEN 1 % 0 ELSE 1 END",
+        "if(id >= 0, 1, CAST(99999 AS TINYINT))",
+        "coalesce(id - id + 1, 1 / 0)",
+        "CASE WHEN id < 0 THEN 2147483647 + 1 ELSE CASE WHEN id < 9 THEN 1 ELSE 1 / (id - id) END END",
+    ],
+)
+def test_a_value_that_is_not_taken_does_not_fail(table: Table, value: str) -> None:
+    assert table.count(where=f"{value} = 1") == len(ROWS)

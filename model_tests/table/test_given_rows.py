@@ -295,3 +295,17 @@ def test_a_dictionary_without_the_word_that_is_asked_of_it_is_refused(tmp_path: 
     refused(
         tmp_path, "STRING", pa.DictionaryArray.from_arrays(numbers, pa.array(["a"]), safe=False), "bounds"
     )
+
+
+@covers("TBL-8")
+def test_categories_of_polars_are_texts(tmp_path: Path) -> None:
+    polars = pytest.importorskip("polars", reason="polars is not installed")
+    table = Table.create(tmp_path, "s STRING, c STRING, l ARRAY<STRING>", primary_key="s")
+    rows = polars.DataFrame({"s": ["b", "a"], "c": ["x", None], "l": [["p"], []]})
+    table.upsert(
+        rows.with_columns(
+            s=polars.col("s").cast(polars.Categorical),
+            c=polars.col("c").cast(polars.Enum(["x", "y"])),
+        )
+    )
+    assert table.to_arrow().sort_by("s").to_pylist() == rows.sort("s").to_dicts()

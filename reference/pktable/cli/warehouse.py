@@ -58,7 +58,12 @@ def sql(
     Tables are named database.table. `t$snapshots`, in backquotes, is a metadata table.
     """
     if not spark:
-        print_rows(open_warehouse(warehouse, storage).query(statement, database=database), output)
+        from pktable.sql.local import NeedsSparkError
+
+        try:
+            print_rows(open_warehouse(warehouse, storage).query(statement, database=database), output)
+        except NeedsSparkError as needs:
+            raise InvalidRequestError(f"{needs.problem}; add --spark") from None
         return
     from pktable.spark_sql.command import carried_out
     from pktable.warehouse import Warehouse

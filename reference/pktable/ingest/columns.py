@@ -114,7 +114,7 @@ def _converted(values: pa.ChunkedArray, field: Field, wanted: pa.DataType) -> pa
     if not related(plain, wanted):
         raise InvalidRequestError(f"column {field.name}: expected {field.type}, found {found}")
     try:
-        values = values.cast(plain)
+        values = _with_words(values).cast(plain)
         # `_sound` looks for nulls that are not allowed: Arrow also finds those that are masked.
         cast = values.cast(_between(plain, wanted)).cast(_plain(wanted))
         # Arrow rounds floats, also inside lists and structs; a rounded one differs when it is cast back.
@@ -128,6 +128,18 @@ def _converted(values: pa.ChunkedArray, field: Field, wanted: pa.DataType) -> pa
             f"column {field.name}: expected {field.type}, found values of more precision"
         )
     return cast
+
+
+def _with_words(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a dictionary of views, as polars makes of its categories, with plain words: Arrow cannot look views up."""
+    kind: Any = values.type
+    if not pt.is_dictionary(kind) or _plain(kind.value_type) == kind.value_type:
+        return values
+    chunks = [
+        pa.DictionaryArray.from_arrays(chunk.indices, chunk.dictionary.cast(_plain(kind.value_type)))
+        for chunk in values.chunks
+    ]
+    return pa.chunked_array(chunks, pa.dictionary(kind.index_type, _plain(kind.value_type)))
 
 
 def related(found: pa.DataType, wanted: pa.DataType) -> bool:

@@ -25,6 +25,7 @@ from pktable.format.decimals import WIDEST, half_up
 from pktable.format.types import FLOATS, TIMESTAMPS, DataType, array_of
 from pktable.format.types import to_arrow as arrow_type
 from pktable.predicate.letter_case import CASES, changed
+from pktable.predicate.regular import re2_pattern
 from pktable.predicate.tree import (
     BYTES,
     And,
@@ -158,11 +159,15 @@ def expression_of(root: Expression, schema: _Rows) -> pc.Expression:
         case Column():
             return _column(root, schema)
         case Literal():
-            return pc.scalar(array_of([root.value], root.type)[0])
+            value = array_of([root.value], root.type)[0]
+            # Arrow computes what has no columns at once, taken or not.
+            return _taken(pc.scalar(value), schema, value.type)
         case Cast():
             return _cast(expression_of(root.operand, schema), root.operand.type, root.type)
         case Call(function="case"):
             return _case(root, schema)
+        case Call(function="coalesce"):
+            return _first_present(root, schema)
         case Call():
             return _call(root, [expression_of(argument, schema) for argument in root.arguments])
         case Compare():
@@ -184,11 +189,12 @@ def expression_of(root: Expression, schema: _Rows) -> pc.Expression:
 
 
 def _column(column: Column, rows: _Rows) -> pc.Expression:
-    wanted = arrow_type(column.type)
-    if isinstance(rows, _Taken):
-        return pc.if_else(rows.taken, _column(column, rows.rows), pa.scalar(None, wanted))
+    wanted, inside = arrow_type(column.type), rows
+    while isinstance(inside, _Taken):
+        inside = inside.rows
     field = pc.field(column.name)
-    return field if rows.field(column.name).type == wanted else field.cast(wanted)
+    value = field if inside.field(column.name).type == wanted else field.cast(wanted)
+    return _taken(value, rows, wanted)
 
 
 def _comparison(root: Compare, schema: _Rows) -> Any:
@@ -297,6 +303,21 @@ def _case(case: Call, rows: _Rows) -> Any:
     return found
 
 
+def _first_present(call: Call, rows: _Rows) -> Any:
+    """Return the first value that is not NULL. Those after it are not computed, as in `_case`."""
+    found = expression_of(call.arguments[0], rows)
+    for one in call.arguments[1:]:
+        found = pc.coalesce(found, _where(one, rows, pc.is_null(found)))
+    return found
+
+
+def _taken(value: Any, rows: _Rows, kind: pa.DataType) -> Any:
+    """Return a value where the conditions of ``rows`` are true, and null elsewhere."""
+    while isinstance(rows, _Taken):
+        value, rows = pc.if_else(rows.taken, value, pa.scalar(None, kind)), rows.rows
+    return value
+
+
 def _where(part: Expression, rows: _Rows, taken: Any) -> Any:
     return expression_of(part, _Taken(rows, taken) if may_fail(part) else rows)
 
@@ -317,8 +338,6 @@ def _call(call: Call, arguments: list[Any]) -> Any:
             return pc.negate_checked(*arguments)
         case "abs":
             return pc.abs_checked(*arguments)
-        case "coalesce":
-            return pc.coalesce(*arguments)
         case "concat":
             return pc.binary_join_element_wise(*arguments, "", null_handling="emit_null")
         case "upper" | "lower":
@@ -338,6 +357,8 @@ def _call(call: Call, arguments: list[Any]) -> Any:
         case "replace":
             old, new = (part.value for part in call.arguments[1:] if isinstance(part, Literal))
             return pc.replace_substring(arguments[0], str(old), str(new)) if old else arguments[0]
+        case "rlike":
+            return pc.match_substring_regex(arguments[0], re2_pattern(call))
         case "greatest":
             return pc.max_element_wise(*arguments)
         case "least":
@@ -361,7 +382,7 @@ def _call(call: Call, arguments: list[Any]) -> Any:
             return pc.day_of_year(*arguments).cast(pa.int32())
         case "weekofyear":
             return pc.iso_week(*arguments).cast(pa.int32())
-        case "case":
+        case "case" | "coalesce":
             raise AssertionError("done before its arguments are")
         case _:
             assert_never(call.function)

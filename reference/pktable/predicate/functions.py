@@ -1,7 +1,7 @@
 """Functions of conditions whose results in Arrow and Spark are equal: CASE, parts of dates, rounding, and of text.
 
-A function is left out where they differ: those of the session's time zone and of the clock, regular expressions, and
-rounding of floating-point numbers to places.
+A function is left out where they differ: those of the session's time zone and of the clock, and rounding of
+floating-point numbers to places. Regular expressions have the parts that `regular` knows.
 
 Clauses: RD-6, WH-25.
 """
@@ -17,7 +17,8 @@ from pktable.format.types import FLOATS, INTEGER_BITS, NESTED, DataType
 from pktable.predicate import tree
 from pktable.predicate.coercion import digits
 from pktable.predicate.literals import MOST_DIGITS, decimal_type
-from pktable.predicate.tree import BIGINT, INT, STRING, Expression, Function, Literal
+from pktable.predicate.regular import for_re2
+from pktable.predicate.tree import BIGINT, BOOLEAN, INT, NULL, STRING, Expression, Function, Literal
 
 if TYPE_CHECKING:
     from pktable.predicate.resolver import Resolver
@@ -66,7 +67,7 @@ def _case(
     resolver: Resolver, node: Any, conditions: Sequence[Expression], values: Sequence[Any]
 ) -> Expression:
     found = [resolver.expression(exp.Null() if value is None else value) for value in values]
-    found = resolver.in_one_type(found, node)
+    found = resolver.of_one_kind(found, node)
     parts = [part for pair in zip(conditions, found, strict=False) for part in pair]
     return tree.Call("case", (*parts, found[-1]), found[-1].type)
 
@@ -111,6 +112,8 @@ def whole(resolver: Resolver, node: Any) -> Expression:
     if operand.type.root in FLOATS:
         raise resolver.error("of a floating-point number it is not supported; CAST to DECIMAL", node)
     precision, scale = digits(operand.type)
+    if not scale:
+        return operand
     return tree.Call(
         ROUNDED[type(node)], (operand,), decimal_type(min(precision - scale + 1, MOST_DIGITS), 0)
     )
@@ -155,6 +158,20 @@ def part_of_text(resolver: Resolver, node: Any) -> Expression:
     return tree.Like(resolver.text(node.this), (*before, str(text), *after))
 
 
+def matches(resolver: Resolver, node: Any) -> Expression:
+    """Return ``text RLIKE pattern``: whether a regular expression is found in a text. Clauses: STM-14."""
+    text, pattern = resolver.text(node.this), resolver.expression(node.expression)
+    if not isinstance(pattern, Literal) or not isinstance(pattern.value, str):
+        raise resolver.error("expected a pattern as a literal", node)
+    if for_re2(pattern.value) is None:
+        raise resolver.error(
+            "a part of this pattern is not supported: Arrow and Spark may read it differently; there are . [ ] ( | ) * "
+            "+ ? { }, ^ at the beginning, $ at the end, and \\d \\w \\s",
+            node,
+        )
+    return tree.Call("rlike", (text, pattern), BOOLEAN)
+
+
 def _text_literal(resolver: Resolver, node: Any, whole: Any) -> Literal:
     found = Literal("", STRING) if node is None else resolver.expression(node)
     if (
@@ -168,11 +185,12 @@ def _text_literal(resolver: Resolver, node: Any, whole: Any) -> Literal:
 
 def end_of(resolver: Resolver, node: Any) -> Expression:
     """Return ``greatest`` or ``least`` of values, NULL left out."""
-    values = [resolver.expression(one) for one in (node.this, *node.expressions)]
-    values = resolver.in_one_type(values, node)
+    given = [resolver.expression(one) for one in (node.this, *node.expressions)]
+    values = resolver.of_one_kind(given, node)
+    mixed = len({one.type == STRING for one in given if one.type != NULL}) > 1  # which Spark does not convert
     kind: DataType = values[0].type
-    if kind.root in (*FLOATS, *NESTED, "BOOLEAN") or len(values) < 2:
-        raise resolver.error(f"expected two values or more, not {kind}", node)
+    if mixed or kind.root in (*FLOATS, *NESTED, "BOOLEAN") or len(values) < 2:
+        raise resolver.error(f"expected two values or more of one kind, not {kind}", node)
     return tree.Call(ENDS[type(node)], tuple(values), kind)
 
 
@@ -188,6 +206,7 @@ FUNCTIONS: Final[dict[type[Any], tuple[Handler, frozenset[str]]]] = {
     exp.DateDiff: (days_between, frozenset({"this", "expression"})),
     **dict.fromkeys(ROUNDED, (whole, ONE)),
     exp.Round: (rounded, frozenset({"this", "decimals"})),
+    exp.RegexpLike: (matches, frozenset({"this", "expression"})),
     exp.Trim: (trimmed, frozenset({"this", "position"})),
     exp.Replace: (replaced, frozenset({"this", "expression", "replacement"})),
     **dict.fromkeys(
@@ -196,8 +215,8 @@ FUNCTIONS: Final[dict[type[Any], tuple[Handler, frozenset[str]]]] = {
     **dict.fromkeys(ENDS, (end_of, frozenset({"this", "expressions", "ignore_nulls"}))),
 }
 NAMES: Final = (
-    "CASE, CAST, IN, BETWEEN, LIKE, IS NULL, upper, lower, trim, ltrim, rtrim, length, substring, concat, replace, "
-    "startswith, endswith, contains, abs, floor, ceil, round, greatest, least, coalesce, nullif, if, year, quarter, "
-    "month, weekofyear, day, dayofweek, dayofyear, hour, minute, second, datediff"
+    "CASE, CAST, IN, BETWEEN, LIKE, RLIKE, IS NULL, upper, lower, trim, ltrim, rtrim, length, substring, concat, "
+    "replace, startswith, endswith, contains, abs, floor, ceil, round, greatest, least, coalesce, nullif, if, "
+    "year, quarter, month, weekofyear, day, dayofweek, dayofyear, hour, minute, second, datediff"
 )
 """All that there is, as the end of a refusal lists it."""

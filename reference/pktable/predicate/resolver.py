@@ -27,13 +27,14 @@ from pktable.predicate.literals import (
     MOST_DIGITS,
     decimal_literal,
     decimal_type,
+    fits,
     integer_literal,
     literal_as,
     number_literal,
     parsed,
     timestamp,
 )
-from pktable.predicate.scope import Scope
+from pktable.predicate.scope import Scope, UnknownColumnError
 from pktable.predicate.tree import (
     BOOLEAN,
     BYTES,
@@ -128,13 +129,14 @@ class Resolver:
     def column(self, node: Node) -> Expression:
         table = node.table
         if table and table.lower() not in {alias.lower() for alias in self.scope.tables if alias}:
-            raise self.error(f"{table} is not known here; columns are {', '.join(self.scope.names)}", node)
+            problem = f"{table} is not known here; columns are {', '.join(self.scope.names)}"
+            raise UnknownColumnError(str(self.error(problem, node)))
         same = self.scope.find(table, node.name)
         if len(same) == 1:
             return tree.Column(*same[0][1])
         found = "is ambiguous" if same else "does not exist"
         columns = ", ".join([name for name, _ in same] or self.scope.names)
-        raise InvalidRequestError(f"{self.at}: column {node.name!r} {found}; columns are {columns}")
+        raise UnknownColumnError(f"{self.at}: column {node.name!r} {found}; columns are {columns}")
 
     def literal(self, node: Node) -> Expression:
         if node.is_string:
@@ -197,6 +199,10 @@ class Resolver:
             kinds = " and ".join(dict.fromkeys(str(one.type) for one in values))
             raise self.error(f"{kinds} cannot be compared", node)
         return found
+
+    def of_one_kind(self, values: list[Expression], node: Node) -> list[Expression]:
+        """Return values of which one becomes the result, in one type. A literal takes the type of the others."""
+        return self.in_one_type(values, node)
 
     def membership(self, node: Node) -> Expression:
         options = [self.expression(option) for option in node.expressions]
@@ -274,8 +280,10 @@ class Resolver:
             assert isinstance(operand.value, (int, float, Decimal))
             # The minus of Python rounds a decimal to 28 digits.
             value = operand.value.copy_negate() if isinstance(operand.value, Decimal) else -operand.value
-            integer = integer_literal(value) if isinstance(value, int) else None
-            return integer or Literal(value, operand.type)
+            if isinstance(node.this, exp.Literal) and value == int(value) and node.this.name.isdecimal():
+                return integer_literal(int(value)) or Literal(value, operand.type)  # as the smallest BIGINT
+            if not isinstance(value, int) or fits(value, operand.type):
+                return Literal(value, operand.type)
         return tree.Call("negate", (operand,), operand.type)
 
     def absolute(self, node: Node) -> Expression:
@@ -324,7 +332,7 @@ class Resolver:
         return tree.Call("substring", (self.text(node.this), *bounds), STRING)
 
     def coalesce(self, node: Node) -> Expression:
-        values = self.in_one_type([self.expression(part) for part in (node.this, *node.expressions)], node)
+        values = self.of_one_kind([self.expression(part) for part in (node.this, *node.expressions)], node)
         return tree.Call("coalesce", tuple(values), values[0].type)
 
     def cast(self, node: Node) -> Expression:

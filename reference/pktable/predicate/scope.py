@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from pktable_spec.errors import InvalidRequestError
+
 from pktable.format.types import DataType, Field
 from pktable.predicate.literals import general
+
+
+class UnknownColumnError(InvalidRequestError):
+    """A name that is no column, or several."""
 
 
 @dataclass(frozen=True)

@@ -113,6 +113,8 @@ def _call(call: Call) -> str:
             pairs = zip(arguments[:-1:2], arguments[1:-1:2], strict=True)
             chosen = " ".join(f"WHEN {condition} THEN {value}" for condition, value in pairs)
             return f"(CASE {chosen} ELSE {arguments[-1]} END)"
+        case "rlike":
+            return f"({arguments[0]} RLIKE {arguments[1]})"
         case "round":
             return f"round({arguments[0]}, {call.type.scale})"
         case (

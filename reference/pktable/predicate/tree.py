@@ -41,7 +41,7 @@ Function: TypeAlias = (
     | TimePart
     | Trimming
     | OneOf["negate", "abs", "concat", "length", "substring", "coalesce"]
-    | OneOf["case", "datediff", "floor", "ceil", "round", "replace", "greatest", "least"]
+    | OneOf["case", "datediff", "floor", "ceil", "round", "replace", "greatest", "least", "rlike"]
 )
 Ordering: TypeAlias = OneOf["=", "<>", "<", "<=", ">", ">="]
 Operator: TypeAlias = Ordering | OneOf["<=>"]

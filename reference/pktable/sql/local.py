@@ -1,29 +1,43 @@
 """Queries without Spark: DuckDB computes them over Arrow tables, of the columns that the query names.
 
-The text is Spark's SQL. Its tables become names that DuckDB knows, and sqlglot translates the rest to DuckDB's dialect.
-What cannot be translated is refused. Statements other than queries need Spark.
+1. The tables are found as places in the text, with their versions (`references`), and get names of ours.
+2. sqlglot parses the rest as Spark's SQL, and `query` translates the tree with all types to DuckDB's.
+3. Each table is read once, and DuckDB computes.
 
-Clauses: WH-16.
+What is not understood is refused, and so are statements other than queries.
+
+Clauses: WH-16, WH-28.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-import sqlglot
+import pyarrow.compute as pc
 from pktable_spec.errors import InvalidRequestError
 from sqlglot import errors, exp
 
 from pktable.bucket.changes import ROW_KIND
 from pktable.catalog.as_of import millis_of
+from pktable.format.types import NESTED, DataType, from_arrow
+from pktable.format.types import to_arrow as arrow_type
 from pktable.metadata_tables import expect_name
+from pktable.predicate.dialect import SPARK
+from pktable.predicate.duckdb_sql import LETTER_CASE
+from pktable.predicate.literals import general
+from pktable.predicate.scope import UnknownColumnError
+from pktable.scan import Scan
 from pktable.sql.changes import CHANGE_TYPE, CHANGE_TYPES, changes_of
 from pktable.sql.names import Found, Names
+from pktable.sql.query import Translation
 from pktable.sql.references import NotUnderstoodError, Reference, Travel, references, selecting
+from pktable.sql.relations import Relation
 from pktable.sql.words import Words, quoted
 from pktable.store.directories import DEFAULT
 
@@ -33,18 +47,52 @@ if TYPE_CHECKING:
 QUERIES: Final = ("SELECT", "WITH", "FROM", "VALUES", "(")
 CATALOG: Final = "paimon"
 TABLE: Final = "__pktable_"
-"""How the names begin under which DuckDB finds the tables of a query."""
-OF_SPARK: Final = frozenset({"range", "explode", "explode_outer", "posexplode", "stack", "inline"})
-"""Functions in place of a table that Spark has, too."""
-COUNTED_OTHERWISE: Final = frozenset({"dayofweek", "weekday", "dow", "dayofweek_iso", "isodow"})
-"""Days of the week, which DuckDB counts from another one."""
+"""How the names begin under which the translation finds the tables of a query."""
+
+
+class NeedsSparkError(InvalidRequestError):
+    """A statement that is not understood without Spark. ``problem``: why."""
+
+    def __init__(self, problem: str) -> None:
+        self.problem = problem
+        super().__init__(f"{problem}; with Spark there is pktable.session(spark, warehouse=…).sql(…)")
+
+
+@dataclass
+class Source:
+    """A table at a version. ``name``: how DuckDB calls it. ``named``: the numbers of the columns that a query reads."""
+
+    name: str
+    rows: pa.Table | Scan
+    named: set[int] = field(default_factory=set)
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The columns that there are."""
+        return self.rows.schema
+
+    @property
+    def relation(self) -> Relation:
+        """The table as a query names it."""
+        columns = [(one.name, general(from_arrow(one.type))) for one in self.schema]
+        return Relation("", self.name, columns, self.named.add)
+
+    def read(self) -> pa.Table:
+        """Return the rows with the columns that are read, called by their numbers."""
+        numbers = sorted(self.named) or [0]  # rows of no column cannot be counted
+        names = [self.schema.names[i] for i in numbers]
+        if isinstance(self.rows, Scan):
+            rows = replace(self.rows, columns=tuple(names)).to_arrow()
+        else:
+            rows = self.rows.select(names)
+        return rows.rename_columns([f"c{i}" for i in numbers])
 
 
 def query(warehouse: Warehouse, text: str, *, database: str = DEFAULT) -> pa.Table:
     """Return the rows of a query on the tables of a warehouse. ``database``: of names without one.
 
     Raises InvalidRequestError, also if DuckDB is not installed, SnapshotNotFoundError and CorruptFileError.
-    Clauses: WH-16.
+    Clauses: WH-16, WH-28.
     """
     names = Names(warehouse, CATALOG, lambda _: False, lambda _: False)
     if database != DEFAULT:
@@ -52,45 +100,59 @@ def query(warehouse: Warehouse, text: str, *, database: str = DEFAULT) -> pa.Tab
     names.database = database
     words = Words.of(selecting(text))
     if words.first.upper() not in QUERIES:
-        raise InvalidRequestError(
-            f"sql: {words.first.upper()} needs Spark, only queries do without; add --spark"
-        )
+        raise NeedsSparkError(f"sql: {words.first.upper()} needs Spark, only queries do without")
     try:
         found = references(words.text)
     except NotUnderstoodError as problem:
         raise InvalidRequestError(f"sql: the query is not understood: {problem}") from None
     out, at = [], 0
+    sources: dict[object, Source] = {}
+    tables: dict[str, Relation] = {}
     for number, one in enumerate(found):
         sample = "" if one.alias_at is None else words.text[one.end + 1 : one.alias_at]
         alias = "" if one.alias_at is None else f" AS {quoted(one.parts[-1])}"
         out += [words.text[at : one.start], f"{TABLE}{number}", sample, alias]
         at = one.end + 1 + len(sample)
+        place = names.find(one.parts) or names.expect(one.parts)
+        version = one.travel or one.changes
+        key = place, version and words.text[version.start : version.end + 1]
+        if key not in sources:
+            sources[key] = _source(names, place, one, f"{TABLE}{number}")
+        tables[f"{TABLE}{number}"] = sources[key].relation
     tree = _tree("".join(out) + words.text[at:])
-    translated, needed = _in_duckdbs_words(tree), _names_in(tree)
-    tables = {
-        f"{TABLE}{number}": _rows(names, names.find(one.parts) or names.expect(one.parts), one, needed)
-        for number, one in enumerate(found)
-    }
-    return _computed(translated, tables)
+    written = {f"{TABLE}{number}": one.parts[-1] for number, one in enumerate(found)}
+    try:
+        translated = Translation(tables).query(tree)
+    except RecursionError:
+        raise NeedsSparkError("sql: the query is nested too deeply") from None
+    except UnknownColumnError:
+        raise
+    except InvalidRequestError as problem:
+        raise NeedsSparkError(_as_written(str(problem), written)) from None
+    found_rows = _computed(translated.text, sources.values())
+    return _declared(found_rows, translated.columns)
 
 
-def _rows(names: Names, found: Found, reference: Reference, needed: set[str] | None) -> pa.Table:
-    """Return the rows of a table, with the columns ``needed`` (in small letters); None for all."""
+def _as_written(problem: str, written: Mapping[str, str]) -> str:
+    """Return the text of an error in which tables have the names that the query gives them."""
+    return re.sub(
+        rf"{TABLE}\d+(?: AS `[^`]*`)?", lambda found: written.get(found[0].split()[0], found[0]), problem
+    )
+
+
+def _source(names: Names, found: Found, reference: Reference, name: str) -> Source:
+    """Return a table at the version that a reference says."""
     if found.metadata is not None:
         expect_name(found.metadata)
     table, travel = names.open(found), reference.travel
     if reference.changes is not None and found.metadata is None:
         changes = changes_of(table, reference.changes).to_arrow()
         kinds = [CHANGE_TYPES[kind] for kind in changes.column(ROW_KIND).to_pylist()]
-        return changes.set_column(0, CHANGE_TYPE, pa.array(kinds, pa.string()))
+        return Source(name, changes.set_column(0, CHANGE_TYPE, pa.array(kinds, pa.string())))
     as_of: Mapping[str, Any] = {} if travel is None else _as_of(table.catalog.snapshots.tags(), travel)
     if found.metadata is not None:
-        rows: pa.Table = table.metadata(found.metadata, **as_of)
-        return rows
-    if needed is None or as_of:  # a version may have had other columns
-        return table.to_arrow(**as_of)
-    columns = [name for name in table.columns if name.lower() in needed]
-    return table.to_arrow(columns=columns or list(table.columns)[:1])  # rows of no column cannot be counted
+        return Source(name, table.metadata(found.metadata, **as_of))
+    return Source(name, table.scan(**as_of))
 
 
 def _as_of(tags: list[str], travel: Travel) -> dict[str, Any]:
@@ -105,74 +167,53 @@ def _as_of(tags: list[str], travel: Travel) -> dict[str, Any]:
 
 
 def _tree(text: str) -> exp.Expression:
-    with _refusals():
-        tree = sqlglot.parse_one(text, read="spark")
-    if not isinstance(tree, (exp.Query, exp.Values)):
-        raise InvalidRequestError("sql: only queries do without Spark; add --spark")
-    _expect_alike(tree)
-    return tree
+    logger = logging.getLogger("sqlglot")
+    before, logger.disabled = logger.disabled, True  # it says what it raises
+    try:
+        trees = SPARK.parse(text)
+    except (errors.SqlglotError, RecursionError) as error:
+        raise InvalidRequestError(f"sql: {str(error).partition(chr(10))[0]}") from None
+    finally:
+        logger.disabled = before
+    if len(trees) != 1 or not isinstance(trees[0], (exp.Query, exp.Values)):
+        raise NeedsSparkError("sql: only queries do without Spark")
+    return trees[0]
 
 
-def _expect_alike(tree: exp.Expression) -> None:
-    """Raise InvalidRequestError for what DuckDB computes otherwise than Spark, or reads from files. Clauses: WH-16."""
-    for one in tree.find_all(exp.Table):
-        name = "read_csv" if isinstance(one.this, exp.ReadCSV) else ""
-        name = one.this.name.lower() if isinstance(one.this, exp.Anonymous) else name
-        if name and name not in OF_SPARK:
-            raise InvalidRequestError(f"sql: {name}(…): no function of Spark in place of a table")
-    for found in tree.find_all(exp.DayOfWeek, exp.Anonymous, exp.Extract):
-        name = "dayofweek" if isinstance(found, exp.DayOfWeek) else found.name.lower()
-        if name in COUNTED_OTHERWISE:
-            raise InvalidRequestError(f"sql: {name}: DuckDB counts the days of a week otherwise; add --spark")
-
-
-def _in_duckdbs_words(tree: exp.Expression) -> str:
-    with _refusals():
-        return str(tree.sql("duckdb", unsupported_level=errors.ErrorLevel.RAISE))
-
-
-def _names_in(tree: exp.Expression) -> set[str] | None:
-    """Return all names in a query in small letters, None if it may mean columns that it does not name."""
-    stars = [one for one in tree.find_all(exp.Star) if not isinstance(one.parent, exp.Count)]
-    natural = any(str(one.args.get("method") or "").upper() == "NATURAL" for one in tree.find_all(exp.Join))
-    tables = {one.alias_or_name.lower() for one in tree.find_all(exp.Table, exp.Subquery, exp.CTE)}
-    whole = any(one.name.lower() in tables for one in tree.find_all(exp.Column))  # a row as one value
-    if stars or natural or whole:
-        return None
-    return {one.name.lower() for one in tree.find_all(exp.Identifier)}
-
-
-def _computed(text: str, tables: Mapping[str, pa.Table]) -> pa.Table:
+def _computed(text: str, sources: Iterable[Source]) -> pa.Table:
     try:
         import duckdb
     except ModuleNotFoundError:
-        raise InvalidRequestError(
+        raise NeedsSparkError(
             "sql: queries without Spark are computed by DuckDB, which is not installed; "
-            "install it with: pip install 'pktable[sql]', or add --spark"
+            "install it with: pip install 'pktable[sql]'"
         ) from None
     with duckdb.connect() as connection:
         # Otherwise a name that is unknown could be that of a variable here.
         connection.execute("SET python_enable_replacements = false")
         connection.execute("SET enable_external_access = false")
         connection.execute("SET TimeZone = 'UTC'")
-        for name, rows in tables.items():
-            connection.register(name, rows)
+        for function in LETTER_CASE.values():
+            connection.create_function(
+                function, partial(_changed, function), ["VARCHAR"], "VARCHAR", type="arrow"
+            )
+        for one in sources:
+            connection.register(one.name, one.read())
         try:
             return connection.sql(text).to_arrow_table()
         except duckdb.Error as error:
             raise InvalidRequestError(f"sql: {' '.join(str(error).split())}") from None
 
 
-@contextmanager
-def _refusals() -> Iterator[None]:
-    """Turn an error of sqlglot's into ours, and keep it from logging it as well."""
-    logger = logging.getLogger("sqlglot")
-    before = logger.disabled
-    logger.disabled = True
-    try:
-        yield
-    except (errors.SqlglotError, RecursionError) as error:
-        problem = str(error).partition("\n")[0]
-        raise InvalidRequestError(f"sql: {problem}; DuckDB cannot compute it, add --spark") from None
-    finally:
-        logger.disabled = before
+def _changed(function: str, text: Any) -> Any:
+    """Return a text in another case, by the function that conditions have. Clauses: TBL-21."""
+    return pc.call_function(function, [text])
+
+
+def _declared(rows: pa.Table, columns: Sequence[tuple[str, DataType]]) -> pa.Table:
+    """Return rows with the names and the types of ``columns``."""
+    arrays = []
+    for column, (_, kind) in zip(rows.columns, columns, strict=True):
+        known = kind.root not in NESTED and kind.root != "NULL"
+        arrays.append(column.cast(arrow_type(kind)) if known else column)
+    return pa.Table.from_arrays(arrays, names=[name for name, _ in columns])

@@ -82,8 +82,10 @@ class Names:
         if fitting is None and self.by_spark:
             return SparkText(given)
         if fitting is None:
+            kind = general(field.type)
+            cast = f"CAST({given} AS {kind})" if kind.root in NUMBERS else "a CAST"
             raise InvalidRequestError(
-                f"{what} {given!r}: column {field.name} is {field.type}, the value is {found.type}; write a CAST"
+                f"{what} {given!r}: column {field.name} is {kind}, the value is {found.type}; write {cast}"
             )
         return fitting
 
@@ -127,13 +129,14 @@ class Names:
 def assigned(value: Expression, wanted: DataType) -> Expression | None:
     """Return ``value`` as it is stored in a column of type ``wanted``, None if it cannot be.
 
-    Exact numbers keep their type: whether each fits is seen when it is written. Clauses: STM-4.
+    Exact numbers keep their type: whether each fits is seen when it is written. But a computed number that has more
+    decimal places than the column has none that is sure to fit. Clauses: STM-4, STM-15.
     """
     found = value.type
     if found in (wanted, NULL) or isinstance(value, Literal):
         return literal_as(value, wanted) if isinstance(value, Literal) else value
     if wanted.root in EXACT and found.root in EXACT:
-        return value
+        return value if isinstance(value, Column) or (found.scale or 0) <= (wanted.scale or 0) else None
     if {wanted.root, found.root} <= set(TIMESTAMPS):
         return value if wanted.root == found.root else None
     if (wanted.root in FLOATS and found.root in NUMBERS) or (found.root, wanted.root) == (

@@ -1,0 +1,295 @@
+"""Expressions of a query: those of conditions, and aggregates, windows and subqueries besides.
+
+All that conditions know is resolved by their resolver, so that it means the same in a query. What only a query has
+becomes a column whose name is SQL of DuckDB.
+
+Clauses: WH-28.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeAlias
+
+from pktable_spec.errors import InvalidRequestError
+from sqlglot import exp
+
+from pktable.format.types import FLOATS, INTEGER_BITS, NESTED, DataType
+from pktable.predicate.coercion import common, converted
+from pktable.predicate.duckdb_sql import as_type, duckdb_text
+from pktable.predicate.literals import MOST_DIGITS, decimal_type
+from pktable.predicate.resolver import Node, Resolver
+from pktable.predicate.scope import Scope
+from pktable.predicate.tree import BIGINT, BOOLEAN, DOUBLE, INT, NULL, STRING, Column, Expression, Literal
+
+Over: TypeAlias = Callable[[str], str]
+"""Completes the call of an aggregate with its FILTER and OVER."""
+
+
+@dataclass(frozen=True)
+class Query:
+    """A query in SQL of DuckDB, whose columns are called c0, c1 and so on. ``columns``: names and types."""
+
+    text: str
+    columns: Sequence[tuple[str, DataType]]
+
+
+@dataclass(frozen=True)
+class QueryResolver(Resolver):
+    """Resolves what a query may compute. ``inner``: makes SQL of a subquery in a scope."""
+
+    inner: Callable[[Node, Scope | None], Query]
+
+    def expression(self, node: Node) -> Expression:
+        """Return ``node`` as a value. Raises InvalidRequestError."""
+        if isinstance(node, exp.In) and node.args.get("query"):
+            return self._among_rows(node)
+        handler = OF_QUERIES.get(type(node))
+        return super().expression(node) if handler is None else handler(self, node)
+
+    def output(self, node: Node) -> Expression:
+        """Return a value as a column of the query. A literal TIMESTAMP is a point in time there."""
+        found = self.expression(node)
+        if isinstance(node, exp.Cast) and isinstance(found, Literal) and found.type.root == "TIMESTAMP":
+            return replace(found, type=replace(found.type, root=self.cast_type(node).root))
+        return found
+
+    def of_one_kind(self, values: list[Expression], node: Node) -> list[Expression]:
+        """Return values of which one becomes the result, in the type that Spark gives a column of them."""
+        kind: DataType | None = NULL
+        for one in values:
+            if not (
+                isinstance(one, Literal) and one.type == STRING
+            ):  # a text is read as the others are typed
+                kind = common(kind, one.type) if kind is not None else None
+        found = [converted(one, kind) for one in values] if kind not in (None, NULL) else []
+        whole = [one for one in found if one is not None]
+        return whole if len(whole) == len(values) else self.in_one_type(values, node)
+
+    def subquery(self, node: Node) -> Expression:
+        """Return the one value of a query."""
+        found = self.inner(node, self.scope)
+        if len(found.columns) != 1:
+            raise self.error("expected a query of one column", node)
+        return Column(f"({found.text})", found.columns[0][1])
+
+    def exists(self, node: Node) -> Expression:
+        """Return whether a query has rows."""
+        return Column(f"EXISTS ({self.inner(node.this, self.scope).text})", BOOLEAN)
+
+    def _among_rows(self, node: Node) -> Expression:
+        self.expect_only(node, "this", "query")
+        found = self.inner(node.args["query"], self.scope)
+        if len(found.columns) != 1:
+            raise self.error("expected a query of one column", node)
+        operand, of_rows = self.in_one_type(
+            [self.expression(node.this), Column("c0", found.columns[0][1])], node
+        )
+        rows = f"SELECT {duckdb_text(of_rows)} FROM ({found.text})"
+        return Column(f"({duckdb_text(operand)} IN ({rows}))", BOOLEAN)
+
+    def aggregate(self, node: Node) -> Expression:
+        """Return an aggregate of the rows of a group."""
+        return self._aggregate(node, str)
+
+    def filtered(self, node: Node) -> Expression:
+        """Return an aggregate of the rows for which a condition holds."""
+        holds = duckdb_text(self.condition(node.expression.this))
+        return self._aggregate(node.this, lambda call: f"{call} FILTER (WHERE {holds})")
+
+    def _aggregate(self, node: Node, over: Over) -> Expression:
+        handler = AGGREGATES.get(type(node))
+        if handler is None:
+            raise self.error("no aggregate that there is here", node)
+        self.expect_only(node, "this", "big_int")
+        return handler(self, node, over)
+
+    def window(self, node: Node) -> Expression:
+        """Return a function of the rows around each row."""
+        self.expect_only(node, "this", "partition_by", "order", "spec", "over")
+        parts = [duckdb_text(self.comparable(one)) for one in node.args.get("partition_by") or ()]
+        order = (
+            [self.ordered(one) for one in node.args["order"].expressions] if node.args.get("order") else []
+        )
+        words = f"PARTITION BY {', '.join(parts)}" if parts else ""
+        words += f" ORDER BY {', '.join(order)}" if order else ""
+        words += self._frame(node.args["spec"], node) if node.args.get("spec") else ""
+
+        def over(call: str) -> str:
+            return f"{call} OVER ({words.strip()})"
+
+        inner = node.this
+        if isinstance(inner, exp.Filter):
+            holds = duckdb_text(self.condition(inner.expression.this))
+            return self._aggregate(inner.this, lambda call: over(f"{call} FILTER (WHERE {holds})"))
+        if type(inner) in NUMBERINGS:
+            self.expect_only(inner)
+            return Column(as_type(over(f"{NUMBERINGS[type(inner)]}()"), INT), INT)
+        if isinstance(inner, (exp.Lag, exp.Lead)):
+            return self._neighbour(inner, over)
+        return self._aggregate(inner, over)
+
+    def _neighbour(self, node: Node, over: Over) -> Expression:
+        self.expect_only(node, "this", "offset", "default")
+        offset = self.expression(node.args.get("offset") or exp.Literal.number(1))
+        if not isinstance(offset, Literal) or offset.type != INT:
+            raise self.error("expected a number of rows as a literal", node)
+        value, instead = self.of_one_kind(
+            [self.expression(node.this), self.expression(node.args.get("default") or exp.Null())], node
+        )
+        name = "lag" if isinstance(node, exp.Lag) else "lead"
+        call = f"{name}({duckdb_text(value)}, {duckdb_text(offset)}, {duckdb_text(instead)})"
+        return Column(over(call), value.type)
+
+    def _frame(self, spec: Node, node: Node) -> str:
+        self.expect_only(spec, "kind", "start", "start_side", "end", "end_side", where=node)
+        kind = str(spec.args["kind"]).upper()
+        ends = [self._bound(spec.args.get(name), spec.args.get(f"{name}_side"), kind, node) for name in ENDS]
+        return f" {kind} BETWEEN {ends[0]} AND {ends[1]}"
+
+    def _bound(self, value: Any, side: Any, kind: str, node: Node) -> str:
+        word, way = str(value or "CURRENT ROW").upper(), str(side or "").upper()
+        if word == "CURRENT ROW":
+            return word
+        if word != "UNBOUNDED" and not (kind == "ROWS" and word.isdecimal()):
+            raise self.error("expected a frame of ROWS between numbers, UNBOUNDED and CURRENT ROW", node)
+        return f"{word} {way}"
+
+    def comparable(self, node: Node) -> Expression:
+        """Return a value by which rows can be compared. Raises InvalidRequestError."""
+        found = self.expression(node)
+        if found.type.root in NESTED:
+            raise self.error(f"rows cannot be compared by {found.type} here", node)
+        return found
+
+    def ordered(self, node: Node, of: Callable[[Node], str] | None = None) -> str:
+        """Return a part of ORDER BY. ``of``: how to say what it orders by."""
+        self.expect_only(node, "this", "desc", "nulls_first")
+        what = of(node.this) if of is not None else duckdb_text(self.comparable(node.this))
+        descending, first = bool(node.args.get("desc")), bool(node.args.get("nulls_first"))
+        return f"{what} {'DESC' if descending else 'ASC'} NULLS {'FIRST' if first else 'LAST'}"
+
+    def expect_only(self, node: Node, *names: str, where: Node | None = None) -> None:
+        """Raise InvalidRequestError if a node says more than ``names``."""
+        for name, argument in node.args.items():
+            if argument and name not in names:
+                raise self.error(f"{name.strip('_').upper()} is not supported here", where or node)
+
+
+ENDS: Final = ("start", "end")
+NUMBERINGS: Final = {exp.RowNumber: "row_number", exp.Rank: "rank", exp.DenseRank: "dense_rank"}
+
+
+def _argument(resolver: QueryResolver, node: Node) -> tuple[Expression, str]:
+    """Return the argument of an aggregate, and the DISTINCT before it."""
+    inner = node.this
+    if not isinstance(inner, exp.Distinct):
+        return resolver.expression(inner), ""
+    if len(inner.expressions) != 1:
+        raise resolver.error("DISTINCT of several values is not supported here", node)
+    return resolver.comparable(inner.expressions[0]), "DISTINCT "
+
+
+def _number(resolver: QueryResolver, node: Node) -> tuple[Expression, str]:
+    value, distinct = _argument(resolver, node)
+    if value.type.root not in (*INTEGER_BITS, *FLOATS, "DECIMAL"):
+        raise resolver.error(f"expected a number, found {value.type}", node)
+    return value, distinct
+
+
+def _count(resolver: QueryResolver, node: Node, over: Over) -> Expression:
+    if isinstance(node.this, exp.Star):
+        return Column(over("count(*)"), BIGINT)
+    value, distinct = _argument(resolver, node)
+    return Column(over(f"count({distinct}{duckdb_text(value)})"), BIGINT)
+
+
+def _count_if(resolver: QueryResolver, node: Node, over: Over) -> Expression:
+    holds = duckdb_text(resolver.condition(node.this))
+    return Column(over(f"count(CASE WHEN {holds} THEN 1 END)"), BIGINT)
+
+
+def _sum(resolver: QueryResolver, node: Node, over: Over) -> Expression:
+    value, distinct = _number(resolver, node)
+    kind = BIGINT if value.type.root in INTEGER_BITS else DOUBLE
+    if value.type.root == "DECIMAL":
+        kind = decimal_type(min((value.type.precision or 0) + 10, MOST_DIGITS), value.type.scale or 0)
+    return Column(as_type(over(f"sum({distinct}{duckdb_text(value)})"), kind), kind)
+
+
+def _average(resolver: QueryResolver, node: Node, over: Over) -> Expression:
+    """Return an average. That of decimals has four more digits, the last of them rounded half up."""
+    value, distinct = _number(resolver, node)
+    text = duckdb_text(value)
+    if value.type.root != "DECIMAL":
+        return Column(over(f"avg({distinct}{as_type(text, DOUBLE)})"), DOUBLE)
+    precision, scale = value.type.precision or 0, value.type.scale or 0
+    if precision > LONGEST_AVERAGE:
+        raise resolver.error(f"of {value.type} it is not supported here; CAST to DOUBLE", node)
+    whole = f"CAST({text} AS DECIMAL({MOST_DIGITS}, {scale})) * {10**scale}"
+    total = over(f"sum({distinct}CAST({whole} AS HUGEINT))")
+    count = over(f"count({distinct}{text})")
+    kind = decimal_type(precision + 4, scale + 4)
+    rounded = f"sign({total}) * ((2 * abs({total}) * {10**4} + {count}) // (2 * {count}))"
+    unit = f"CAST('0.{'1':0>{scale + 4}}' AS DECIMAL({scale + 4}, {scale + 4}))"
+    text = f"CASE WHEN {count} > 0 THEN CAST({rounded} AS DECIMAL({MOST_DIGITS}, 0)) * {unit} END"
+    return Column(as_type(text, kind), kind)
+
+
+LONGEST_AVERAGE: Final = 18
+"""The digits of decimals whose average is computed here: the sum of as many rows as there can be still fits."""
+
+
+def _end(resolver: QueryResolver, node: Node, over: Over) -> Expression:
+    value, distinct = _argument(resolver, node)
+    if value.type.root in NESTED:
+        raise resolver.error(f"rows cannot be compared by {value.type} here", node)
+    name = "min" if isinstance(node, exp.Min) else "max"
+    return Column(over(f"{name}({distinct}{duckdb_text(value)})"), value.type)
+
+
+AGGREGATES: Final[dict[type[Any], Callable[[QueryResolver, Node, Over], Expression]]] = {
+    exp.Count: _count,
+    exp.CountIf: _count_if,
+    exp.Sum: _sum,
+    exp.Avg: _average,
+    exp.Min: _end,
+    exp.Max: _end,
+}
+OF_QUERIES: Final[dict[type[Any], Callable[[QueryResolver, Node], Expression]]] = {
+    **dict.fromkeys(AGGREGATES, QueryResolver.aggregate),
+    exp.Filter: QueryResolver.filtered,
+    exp.Window: QueryResolver.window,
+    exp.Subquery: QueryResolver.subquery,
+    exp.Exists: QueryResolver.exists,
+}
+
+
+def of_one_type(left: Query, right: Query) -> tuple[Query, Query]:
+    """Return two queries with columns of the same types. Raises InvalidRequestError."""
+    if len(left.columns) != len(right.columns):
+        raise InvalidRequestError(
+            f"sql: expected queries of as many columns, found {len(left.columns)} and {len(right.columns)}"
+        )
+    kinds = []
+    for (name, a), (_, b) in zip(left.columns, right.columns, strict=True):
+        kind = common(a, b)
+        if kind is None or kind.root in NESTED:
+            raise InvalidRequestError(f"sql: column {name}: {a} and {b} cannot be in one column here")
+        kinds.append(kind)
+    return _as_types(left, kinds), _as_types(right, kinds)
+
+
+def _as_types(query: Query, kinds: Sequence[DataType]) -> Query:
+    if [kind for _, kind in query.columns] == list(kinds):
+        return query
+    items = []
+    for i, ((name, found), kind) in enumerate(zip(query.columns, kinds, strict=True)):
+        column = Literal(None, found) if found.root == "NULL" else Column(f"c{i}", found)
+        value = converted(column, kind)
+        if value is None:
+            raise InvalidRequestError(f"sql: column {name}: {found} cannot become {kind} here")
+        items.append(f"{duckdb_text(value)} AS c{i}")
+    names = [name for name, _ in query.columns]
+    return Query(f"SELECT {', '.join(items)} FROM ({query.text})", list(zip(names, kinds, strict=True)))

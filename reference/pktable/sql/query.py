@@ -1,0 +1,425 @@
+"""Translate a query from Spark's SQL to DuckDB's, with all names resolved and all types written out.
+
+Nothing is left for DuckDB to decide: `expressions` resolves what is computed, as conditions are resolved. A clause or
+a function that is not known here is refused, as DuckDB might mean something else by it.
+
+Clauses: WH-28.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, Final
+
+from pktable_spec.errors import InvalidRequestError
+from sqlglot import exp
+
+from pktable.format.types import NESTED, DataType
+from pktable.predicate.dialect import SPARK
+from pktable.predicate.duckdb_sql import duckdb_text
+from pktable.predicate.resolver import Node, quoted
+from pktable.predicate.scope import Scope
+from pktable.predicate.tree import Column, Compare, Expression
+from pktable.sql.expressions import AGGREGATES, Query, QueryResolver, of_one_type
+from pktable.sql.relations import Relation, Relations, Typed
+
+SET_OPERATIONS: Final = {exp.Union: "UNION", exp.Except: "EXCEPT", exp.Intersect: "INTERSECT"}
+SIDES: Final = {"": "", "INNER": "", "LEFT": "LEFT", "RIGHT": "RIGHT", "FULL": "FULL"}
+KINDS: Final = {"": "", "INNER": "", "OUTER": "", "CROSS": "", "SEMI": "SEMI", "ANTI": "ANTI"}
+CLAUSES: Final = {"laterals": "LATERAL VIEW", "sample": "TABLESAMPLE", "windows": "WINDOW", "sort": "SORT BY"}
+"""What the arguments of sqlglot's nodes are called in SQL, where that is another word."""
+OF_SELECT: Final = frozenset(
+    {
+        "expressions",
+        "from_",
+        "joins",
+        "where",
+        "group",
+        "having",
+        "order",
+        "limit",
+        "offset",
+        "distinct",
+        "with_",
+    }
+)
+OF_SET: Final = frozenset({"this", "expression", "distinct", "order", "limit", "offset", "with_"})
+OF_SUBQUERY: Final = frozenset({"this", "alias", "order", "limit", "offset", "with_"})
+OF_JOIN: Final = frozenset({"this", "side", "kind", "method", "on", "using"})
+
+
+@dataclass(frozen=True)
+class Item:
+    """A part of SELECT: its name, its value, and the node it was written as; None of a column that ``*`` means."""
+
+    name: str
+    value: Expression
+    node: Node | None
+
+
+@dataclass
+class Translation:
+    """A query in the making. ``tables``: what a name in the text stands for, by that name in small letters."""
+
+    tables: Mapping[str, Relation]
+    numbers: Iterator[int] = field(default_factory=count)
+
+    def query(self, node: Node) -> Query:
+        """Return a query in SQL of DuckDB. Raises InvalidRequestError for what is not known here. Clauses: WH-28."""
+        return self._query(node, None, {})
+
+    def _query(self, node: Node, outer: Scope | None, known: Mapping[str, Query]) -> Query:
+        known = self._with(node, outer, known)
+        if isinstance(node, exp.Subquery):
+            self._expect_only(node, OF_SUBQUERY)
+            return self._modified(node, self._query(node.this, outer, known))
+        if type(node) in SET_OPERATIONS:
+            return self._modified(node, self._set_operation(node, outer, known))
+        if isinstance(node, exp.Select):
+            return self._select(node, outer, known)
+        if isinstance(node, exp.Values):
+            return self._values(node)
+        raise _problem(node, "this kind of query is not supported here")
+
+    def _with(self, node: Node, outer: Scope | None, known: Mapping[str, Query]) -> Mapping[str, Query]:
+        clause = node.args.get("with_")
+        if clause is None:
+            return known
+        if clause.args.get("recursive"):
+            raise _problem(clause, "RECURSIVE is not supported here")
+        found = dict(known)
+        for one in clause.expressions:
+            query = self._query(one.this, outer, found)
+            found[one.alias.lower()] = _renamed(query, one.args["alias"])
+        return found
+
+    def _set_operation(self, node: Node, outer: Scope | None, known: Mapping[str, Query]) -> Query:
+        self._expect_only(node, OF_SET)
+        left, right = of_one_type(
+            self._query(node.this, outer, known), self._query(node.expression, outer, known)
+        )
+        word = SET_OPERATIONS[type(node)] + ("" if node.args.get("distinct") else " ALL")
+        return Query(f"({left.text}) {word} ({right.text})", left.columns)
+
+    def _modified(self, node: Node, query: Query) -> Query:
+        """Return a query whose rows are put in order and cut, as ``node`` says."""
+        order, cut = node.args.get("order"), self._cut(node)
+        if order is None and not cut:
+            return query
+        relation = Relation("", f"r{next(self.numbers)}", query.columns)
+        text = f"SELECT * FROM ({query.text}) AS {relation.text}"
+        if order is not None:
+            scope = Relations.around(None)
+            scope.add(relation)
+            resolver = self._resolver(scope, {})
+            positions = [
+                resolver.ordered(one, lambda inner: str(_position(inner, query.columns)))
+                if _is_number(one.this)
+                else resolver.ordered(one)
+                for one in order.expressions
+            ]
+            text += f" ORDER BY {', '.join(positions)}"
+        return Query(text + cut, query.columns)
+
+    def _cut(self, node: Node) -> str:
+        found = ""
+        for name in ("limit", "offset"):
+            clause = node.args.get(name)
+            value = None if clause is None else clause.args.get("expression")
+            if clause is not None and not (isinstance(value, exp.Literal) and value.name.isdecimal()):
+                raise _problem(clause, "expected a number of rows as a literal")
+            found += "" if value is None else f" {name.upper()} {value.name}"
+        return found
+
+    def _values(self, node: Node) -> Query:
+        resolver = self._resolver(Relations.around(None), {})
+        rows = [
+            [resolver.expression(one) for one in (row.expressions if isinstance(row, exp.Tuple) else [row])]
+            for row in node.expressions
+        ]
+        if len({len(row) for row in rows}) != 1:
+            raise _problem(node, "expected rows of as many values")
+        columns = [resolver.of_one_kind(list(column), node) for column in zip(*rows, strict=True)]
+        texts = [f"({', '.join(map(duckdb_text, row))})" for row in zip(*columns, strict=True)]
+        names = [f"c{i}" for i in range(len(columns))]
+        text = f"SELECT * FROM (VALUES {', '.join(texts)}) AS r{next(self.numbers)}({', '.join(names)})"
+        found = Query(text, [(f"col{i + 1}", column[0].type) for i, column in enumerate(columns)])
+        return _renamed(found, node.args.get("alias"))
+
+    # SELECT
+
+    def _select(self, node: Node, outer: Scope | None, known: Mapping[str, Query]) -> Query:
+        self._expect_only(node, OF_SELECT)
+        scope = Relations.around(outer)
+        from_ = self._from(node, scope, known)
+        resolver = self._resolver(scope, known)
+        items = list(self._items(node, scope, resolver))
+        if not items:
+            raise _problem(node, "expected columns after SELECT")
+        distinct = node.args.get("distinct")
+        if distinct is not None and distinct.args.get("on"):
+            raise _problem(node, "DISTINCT ON is not supported here")
+        for item in items if distinct is not None else ():
+            if item.value.type.root in NESTED:
+                raise InvalidRequestError(f"sql: rows cannot be compared by {item.name}, {item.value.type}")
+        listed = ", ".join(f"{duckdb_text(item.value)} AS c{i}" for i, item in enumerate(items))
+        text = f"SELECT {'DISTINCT ' if distinct is not None else ''}{listed}{from_}"
+        if node.args.get("where"):
+            text += f" WHERE {duckdb_text(resolver.condition(node.args['where'].this))}"
+        text += self._groups(node, items, resolver)
+        if node.args.get("having"):
+            text += (
+                f" HAVING {duckdb_text(self._of_items(items, resolver).condition(node.args['having'].this))}"
+            )
+        if node.args.get("order"):
+            text += f" ORDER BY {', '.join(self._order(node, items, resolver))}"
+        return Query(text + self._cut(node), [(item.name, item.value.type) for item in items])
+
+    def _items(self, node: Node, scope: Relations, resolver: QueryResolver) -> Iterator[Item]:
+        for one in node.expressions:
+            star = one.this if isinstance(one, exp.Column) else one
+            if isinstance(star, exp.Star):
+                if any(star.args.values()):
+                    raise _problem(one, "* with EXCEPT or another word is not supported here")
+                found = list(scope.star(one.table if isinstance(one, exp.Column) else ""))
+                if not found:
+                    raise _problem(one, "there are no columns of that")
+                for name, (text, kind) in found:
+                    yield Item(name, Column(text, kind), None)
+                continue
+            inner = one.this if isinstance(one, exp.Alias) else one
+            name = one.alias if isinstance(one, exp.Alias) else _own_name(inner)
+            yield Item(name, resolver.output(inner), inner)
+
+    def _groups(self, node: Node, items: Sequence[Item], resolver: QueryResolver) -> str:
+        clause = node.args.get("group")
+        if clause is None:
+            return ""
+        every = clause.args.get("all")
+        self._expect_only(clause, frozenset({"expressions", "all"}))
+        texts = []
+        for one in clause.expressions:
+            if _is_number(one):
+                item = items[_position(one, items) - 1]
+            elif isinstance(one, exp.Column) and not resolver.scope.find(one.table, one.name):
+                item = _named(one, items) or Item("", resolver.expression(one), one)
+            else:
+                item = Item("", resolver.expression(one), one)
+            texts.append(_group(item))
+        if every:
+            texts = [_group(item) for item in items if not _has_aggregate(item.node)]
+        return f" GROUP BY {', '.join(texts)}" if texts else ""
+
+    def _order(self, node: Node, items: Sequence[Item], resolver: QueryResolver) -> list[str]:
+        distinct, clause = node.args.get("distinct"), node.args["order"]
+        inside = self._of_items(items, resolver, first=True)
+
+        def place(node: Node) -> str:
+            if _is_number(node):
+                number = _position(node, items)
+            else:
+                text = duckdb_text(inside.comparable(node))
+                same = [i for i, item in enumerate(items) if duckdb_text(item.value) == text]
+                if not same and distinct:
+                    raise _problem(node, "with DISTINCT, expected a column of SELECT in ORDER BY")
+                if not same:
+                    return text
+                number = same[0] + 1
+            if items[number - 1].value.type.root in NESTED:
+                raise _problem(node, "rows cannot be put in order by it here")
+            return str(number)
+
+        return [resolver.ordered(one, place) for one in clause.expressions]
+
+    def _of_items(
+        self, items: Sequence[Item], resolver: QueryResolver, *, first: bool = False
+    ) -> QueryResolver:
+        """Return a resolver that knows the names of SELECT, too. ``first``: they go before those of the tables."""
+        assert isinstance(resolver.scope, Relations)
+        return QueryResolver(resolver.at, _OfItems.over(resolver.scope, items, first), resolver.inner)
+
+    # FROM
+
+    def _from(self, node: Node, scope: Relations, known: Mapping[str, Query]) -> str:
+        clause = node.args.get("from_")
+        if clause is None:
+            if node.args.get("joins"):
+                raise _problem(node, "expected FROM")
+            return ""
+        text = f" FROM {self._relation(clause.this, scope, known)}"
+        for join in node.args.get("joins") or ():
+            text += self._join(join, scope, known)
+        return text
+
+    def _join(self, join: Node, scope: Relations, known: Mapping[str, Query]) -> str:
+        self._expect_only(join, OF_JOIN)
+        side, kind = (str(join.args.get(name) or "").upper() for name in ("side", "kind"))
+        if (
+            side not in SIDES
+            or kind not in KINDS
+            or str(join.args.get("method") or "") not in ("", "NATURAL")
+        ):
+            raise _problem(join, "this kind of join is not supported here")
+        before = Relations(dict(scope.tables), list(scope.relations), dict(scope.merged), scope.outer)
+        relation = self._relation(join.this, scope, known)
+        right = scope.relations[-1]
+        if join.args.get("method"):
+            names = [name for name, _ in before.star() if right.numbers(name)]
+            using = [exp.to_identifier(name, quoted=True) for name in names]
+        else:
+            using = list(join.args.get("using") or ())
+        conditions = []
+        if join.args.get("on"):
+            resolver = self._resolver(scope, known)
+            conditions.append(duckdb_text(resolver.condition(join.args["on"])))
+        for one in using:
+            conditions.append(self._merge(one.name, before, right, scope, side))
+        words = " ".join(word for word in (SIDES[side], KINDS[kind]) if word)
+        if KINDS[kind]:
+            words = KINDS[kind]
+            scope.relations.pop()
+            scope.tables.pop(right.alias, None)  # type: ignore[attr-defined]
+        if not conditions:
+            if words:
+                raise _problem(join, "expected ON or USING")
+            return f" CROSS JOIN {relation}"
+        return f" {words} JOIN {relation} ON {' AND '.join(conditions)}"
+
+    def _merge(self, name: str, left: Relations, right: Relation, scope: Relations, side: str) -> str:
+        """Make one column of two of a name, as USING does; return the condition that they are equal."""
+        first, second = left.find("", name), [right.column(number) for number in right.numbers(name)]
+        if len(first) != 1 or len(second) != 1:
+            raise InvalidRequestError(f"sql: USING ({name}): expected one column of that name on each side")
+        resolver = self._resolver(scope, {})
+        a, b = resolver.in_one_type([Column(*first[0][1]), Column(*second[0])], exp.column(name, quoted=True))
+        merged: Typed = first[0][1]
+        if SIDES[side] == "RIGHT":
+            merged = second[0]
+        elif SIDES[side] == "FULL":
+            merged = (f"coalesce({duckdb_text(a)}, {duckdb_text(b)})", a.type)
+        scope.merged[name.lower()] = (first[0][0].rpartition(".")[2], merged)
+        return duckdb_text(Compare("=", a, b))
+
+    def _relation(self, node: Node, scope: Relations, known: Mapping[str, Query]) -> str:
+        """Add a relation to the scope, and return it as SQL."""
+        alias = node.alias
+        text = f"r{next(self.numbers)}"
+        if isinstance(node, exp.Subquery) and not isinstance(node.this, exp.Table):
+            query = _renamed(self._query(node, None, known), node.args.get("alias"))
+        elif isinstance(node, exp.Values):
+            query = self._values(node)
+        elif isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
+            self._expect_only(node, frozenset({"this", "alias"}))
+            name = node.name.lower()
+            table = self.tables.get(name)
+            if table is not None:
+                columns = _names(table.columns, node.args.get("alias"))
+                scope.add(Relation(alias, text, columns, table.named))
+                return f"{table.text} AS {text}"
+            if name not in known:
+                raise _problem(node, "expected a table")
+            query = _renamed(known[name], node.args.get("alias"))
+            alias = alias or node.name
+        else:
+            function = (
+                node.this.name if isinstance(node.this, exp.Anonymous) else type(node.this or node).__name__
+            )
+            raise InvalidRequestError(
+                f"sql: {function.lower()}(…): no function in place of a table is supported here"
+            )
+        scope.add(Relation(alias, text, query.columns))
+        return f"({query.text}) AS {text}"
+
+    def _resolver(self, scope: Scope, known: Mapping[str, Query]) -> QueryResolver:
+        return QueryResolver("sql", scope, lambda node, outer: self._query(node, outer, known))
+
+    def _expect_only(self, node: Node, names: frozenset[str]) -> None:
+        """Raise InvalidRequestError if a node says more than ``names``: a clause that is not known changes the rows."""
+        for name, argument in node.args.items():
+            if argument and name not in names:
+                raise InvalidRequestError(
+                    f"sql: {CLAUSES.get(name, name.strip('_').upper())} is not supported here"
+                )
+
+
+@dataclass(frozen=True)
+class _OfItems(Relations):
+    """The names of SELECT, and those of the tables. ``first``: which go before the others."""
+
+    items: Sequence[Item] = ()
+    first: bool = False
+
+    @classmethod
+    def over(cls, scope: Relations, items: Sequence[Item], first: bool) -> _OfItems:
+        return cls(scope.tables, scope.relations, scope.merged, scope.outer, items, first)
+
+    def find(self, table: str, name: str) -> list[tuple[str, Typed]]:
+        own = [
+            (item.name, (duckdb_text(item.value), item.value.type))
+            for item in self.items
+            if not table and item.name.lower() == name.lower()
+        ]
+        own = list(dict(own).items()) if len({text for _, (text, _) in own}) == 1 else own
+        others = super().find(table, name)
+        if not own or not others:
+            return own or others
+        if {text for _, (text, _) in own} == {text for _, (text, _) in others}:
+            return others
+        return own if self.first else own + others  # which of them HAVING means, the rows depend on
+
+
+def _problem(node: Node, problem: str) -> InvalidRequestError:
+    return InvalidRequestError(f"sql: {quoted(node.sql(SPARK))}: {problem}")
+
+
+def _own_name(node: Node) -> str:
+    """Return the name of a column that has no alias: that of the column, or the text of what is computed."""
+    if isinstance(node, exp.Column):
+        return str(node.name)
+    return str(node.sql(SPARK, normalize_functions="lower")).replace("count(*)", "count(1)")
+
+
+def _is_number(node: Node) -> bool:
+    return isinstance(node, exp.Literal) and not node.is_string and str(node.name).isdecimal()
+
+
+def _position(node: Node, items: Sequence[Any]) -> int:
+    number = int(node.name)
+    if not 1 <= number <= len(items):
+        raise InvalidRequestError(
+            f"sql: position {number}: expected one of the {len(items)} columns of SELECT"
+        )
+    return number
+
+
+def _named(node: Node, items: Sequence[Item]) -> Item | None:
+    same = [item for item in items if not node.table and item.name.lower() == node.name.lower()]
+    return same[0] if len(same) == 1 else None
+
+
+def _group(item: Item) -> str:
+    if item.value.type.root in NESTED:
+        raise InvalidRequestError(f"sql: GROUP BY: rows cannot be compared by {item.value.type} here")
+    return duckdb_text(item.value)
+
+
+def _has_aggregate(node: Node | None) -> bool:
+    return node is not None and any(True for _ in node.find_all(*AGGREGATES))
+
+
+def _names(columns: Sequence[tuple[str, DataType]], alias: Node | None) -> Sequence[tuple[str, DataType]]:
+    """Return columns with the names that an alias gives them."""
+    names = [] if alias is None else [one.name for one in alias.args.get("columns") or ()]
+    if not names:
+        return columns
+    if len(names) != len(columns):
+        raise InvalidRequestError(
+            f"sql: ({', '.join(names)}): expected {len(columns)} names of columns, found {len(names)}"
+        )
+    return [(name, kind) for name, (_, kind) in zip(names, columns, strict=True)]
+
+
+def _renamed(query: Query, alias: Node | None) -> Query:
+    return Query(query.text, _names(query.columns, alias))
