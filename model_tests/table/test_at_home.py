@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from pktable import InvalidRequestError, Table
@@ -83,6 +83,96 @@ def test_an_expression_that_has_no_text_is_refused_whole(table: Table, condition
         table.to_arrow(where=condition)
 
 
+def of_polars() -> list[Any]:
+    polars = pytest.importorskip("polars", reason="polars is not installed")
+    column, zone = polars.col, dt.timezone.utc
+    return [
+        column("id") > 1,
+        polars.lit(2) >= column("id"),
+        (column("s") == "O'Fallon") | ~(column("x") <= 2.5),
+        column("s").is_null() & column("id").is_not_null(),
+        column("s").eq_missing("a"),
+        column("s").ne_missing("a"),
+        column("id").is_in([1, 3]),
+        ~column("s").is_in(["a", "b"]),
+        *(column("id").is_between(1, 3, closed=closed) for closed in ("both", "left", "right", "none")),
+        column("day") > dt.date(2024, 1, 1),
+        column("at") >= dt.datetime(2024, 1, 1, 2),
+        column("point") < dt.datetime(2024, 1, 1, 2, tzinfo=zone),
+        column("m") == Decimal("1.50"),
+        column("m") > Decimal("0.00"),
+        column("b"),
+        ~column("b"),
+        column("x") > column("id"),
+        column("s").str.starts_with("a"),
+        column("s").str.ends_with("'Fallon"),
+    ]
+
+
+@covers("WH-24")
+def test_a_condition_of_polars_keeps_the_rows_that_polars_keeps(tmp_path: Path) -> None:
+    conditions = of_polars()
+    import polars
+
+    columns = "id BIGINT, s STRING, x DOUBLE, m DECIMAL(10, 2), b BOOLEAN, day DATE, at TIMESTAMP, point TIMESTAMP_LTZ"
+    made = Table.create(tmp_path, columns, primary_key="id")
+    zone, nan = dt.timezone.utc, float("nan")
+    days = [dt.datetime(2024, 1, day, 2) for day in (1, 2, 3)]
+    values = [
+        (1, "a", 0.5, Decimal("1.50"), True, dt.date(2024, 1, 1), days[0], days[0].replace(tzinfo=zone)),
+        (
+            2,
+            "O'Fallon",
+            2.5,
+            Decimal("0.00"),
+            False,
+            dt.date(2024, 1, 2),
+            days[1],
+            days[1].replace(tzinfo=zone),
+        ),
+        (3, None, nan, None, None, None, None, None),
+        (
+            4,
+            "ab",
+            9.0,
+            Decimal("-1.00"),
+            True,
+            dt.date(2023, 1, 2),
+            days[2],
+            dt.datetime(2023, 1, 1, tzinfo=zone),
+        ),
+    ]
+    made.upsert([dict(zip(made.columns, one, strict=True)) for one in values])
+    frame = polars.from_arrow(made.to_arrow())
+    assert isinstance(frame, polars.DataFrame)
+    for one in conditions:
+        assert sorted(made.to_arrow(where=one)["id"].to_pylist()) == sorted(
+            frame.filter(one)["id"].to_list()
+        ), one
+
+
+@covers("WH-24")
+def test_an_expression_of_polars_that_has_no_text_is_refused_whole(table: Table) -> None:
+    polars = pytest.importorskip("polars", reason="polars is not installed")
+    column = polars.col
+    refused = [
+        (column("id") > 1) & (column("city").str.to_uppercase() == "ROME"),
+        column("id") + 1 > 2,
+        column("n") > float("nan"),
+        column("id").is_in([1, None]),
+        column("id").is_in([]),
+        column("id") == polars.lit(None),
+        polars.col("id", "n") > 1,
+        column("id").cast(polars.String) == "1",
+        column("id").rolling_sum(2) > 1,
+    ]
+    for one in refused:
+        with pytest.raises(InvalidRequestError, match="has no text here"):
+            table.to_arrow(where=one)
+    with pytest.raises(InvalidRequestError, match="found a Series of polars"):
+        table.to_arrow(where=polars.Series([True]))
+
+
 def test_statements_take_a_condition_of_pyarrow(tmp_path: Path) -> None:
     changed = Table.create(tmp_path, "id BIGINT, n INT", primary_key="id")
     changed.upsert([{"id": i, "n": i} for i in range(4)])
@@ -106,10 +196,3 @@ def test_a_schema_is_shown_as_a_person_reads_it(table: Table) -> None:
         "primary key id",
         "bucket = 2",
     ]
-
-
-def test_an_expression_of_polars_says_what_to_do(table: Table) -> None:
-    polars = pytest.importorskip("polars", reason="polars is not installed")
-    with pytest.raises(InvalidRequestError, match="scan_pyarrow_dataset"):
-        table.to_arrow(where=polars.col("id") > 1)
-    assert isinstance(table.to_arrow(where="id > 1"), pa.Table)

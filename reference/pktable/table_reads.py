@@ -56,7 +56,7 @@ class TableReads:
           ISO text (UTC unless it says otherwise).
         * ``fresh``: with deletion vectors, a default read sees what compaction has made visible; a fresh read merges
           the files of level 0 in. They differ where a table is ``write-only`` and compacted elsewhere.
-        * ``where``: a condition in SQL as Spark reads it, or an expression of pyarrow.
+        * ``where``: a condition in SQL as Spark reads it, or an expression of pyarrow or polars.
         * ``columns``: names, in the order wanted. ``limit``: at most so many rows, any of them.
         * ``runner``: with a session, who reads: ``"local"``, this process, or ``"spark"``. By default this process does
           what metadata shows to be small, and `Scan.explain` says so.

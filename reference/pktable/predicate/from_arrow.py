@@ -165,7 +165,7 @@ def _compared(operator: str, left: Node, right: Node) -> str | None:
         left, right, operator = right, left, MIRRORED[operator]
     if (left.kind, right.kind) != (FIELD, LITERAL):
         return None
-    value = _literal(right.value)
+    value = literal_text(right.value)
     return None if value is None else f"{_quoted(left.name)} {operator} {value}"
 
 
@@ -174,7 +174,7 @@ def _among(node: Node) -> str | None:
     values = node.options["value_set"].values if node.options is not None else ()
     if operand.kind != FIELD:
         return None
-    column, texts = _quoted(operand.name), [_literal(one) for one in values if one.is_valid]
+    column, texts = _quoted(operand.name), [literal_text(one) for one in values if one.is_valid]
     if None in texts:
         return None
     found = [f"{column} IN ({', '.join(text for text in texts if text)})"] if texts else []
@@ -199,14 +199,16 @@ def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _literal(scalar: pa.Scalar) -> str | None:
+def literal_text(scalar: pa.Scalar) -> str | None:
     """Return a value as SQL, None for one that has no text here. NULL has none, and neither has NaN."""
     value = scalar.as_py() if not pa.types.is_timestamp(scalar.type) else scalar
     match value:
         case bool():
             return str(value).upper()
-        case int() | decimal.Decimal():
+        case int():
             return str(value)
+        case decimal.Decimal():
+            return f"{value:f}"  # with an exponent it would be a double
         case float():
             return f"{value!r}D" if math.isfinite(value) else None
         case str() if value.isprintable() and "\\" not in value:

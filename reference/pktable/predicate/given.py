@@ -1,4 +1,4 @@
-"""A condition in the forms in which callers have it: SQL text, or an expression of pyarrow.
+"""A condition in the forms in which callers have it: SQL text, or an expression of pyarrow or polars.
 
 Clauses: WH-24.
 """
@@ -11,7 +11,7 @@ from pktable_spec.errors import InvalidRequestError
 
 
 def condition_text(where: Any, what: str = "where") -> str | None:
-    """Return a condition as SQL. An expression of pyarrow means what the same condition means in SQL.
+    """Return a condition as SQL. An expression of pyarrow or polars means what the same condition means in SQL.
 
     Raises InvalidRequestError for anything else, and for an expression that has no text here. Clauses: WH-24.
     """
@@ -23,10 +23,11 @@ def condition_text(where: Any, what: str = "where") -> str | None:
 
         return as_text(where, what)
     if kind.__module__.partition(".")[0] == "polars":
-        raise InvalidRequestError(
-            f"{what}: an expression of polars cannot be looked into; give SQL text, or filter "
-            "polars.scan_pyarrow_dataset(table.to_dataset())"
-        )
+        if kind.__name__ != "Expr":
+            raise InvalidRequestError(f"{what}: expected a condition, found a {kind.__name__} of polars")
+        from pktable.predicate.from_polars import as_text as polars_text
+
+        return polars_text(where, what)
     raise InvalidRequestError(
-        f"{what}: expected text, found {kind.__name__}; an expression of pyarrow is taken, too"
+        f"{what}: expected text, found {kind.__name__}; an expression of pyarrow or polars is taken, too"
     )
