@@ -21,6 +21,7 @@ from pktable import Table
 from pktable.cli import run
 from pktable.cli.files import read_rows
 from pktable.cli.output import Format, print_rows
+from pktable_spec.covers import covers
 
 from model_tests.predicate.conditions import FIELDS, ROWS, SCHEMA, table_of
 
@@ -254,6 +255,23 @@ def test_count_takes_the_filter_and_the_times_of_a_read(filled: Path, cli: Run) 
     assert cli("count", filled, "--timestamp", "2999-01-01")[1] == "2\n"
     assert cli("count", filled, "--timestamp", "1999-01-01")[0] == 2
     assert cli("count", filled, "--snapshot", 2, "--tag", "kept")[0] == 2
+
+
+@covers("WH-20")
+def test_some_partitions_are_compacted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(tmp_path / "parted")
+    options = {"write-only": "true", "bucket": "1"}
+    table = Table.create(path, "p INT, id INT", primary_key=["p", "id"], partition_by="p", options=options)
+    table.upsert([{"p": p, "id": 1} for p in (1, 2)])
+    table.upsert([{"p": p, "id": 2} for p in (1, 2)])
+    assert run(["compact", path, "--full", "--where", "p = 1"]) == 0
+    runs = [row["partition"] for row in table.metadata("files").to_pylist()]
+    assert sorted(runs) == ["{1}", "{2}", "{2}"]
+    capsys.readouterr()
+    for other in ("--follow", "--dry-run"):
+        assert run(["compact", path, "--where", "p = 1", other]) == 2
+        assert "--where: expected one compaction" in capsys.readouterr().err
+
 
 
 def test_describe_lists_columns_keys_and_options(tmp_path: Path, cli: Run) -> None:

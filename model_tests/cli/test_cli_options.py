@@ -38,6 +38,12 @@ def test_a_part_of_a_name_chooses_options(capsys: pytest.CaptureFixture[str]) ->
     assert "no option has 'delition' in its name" in capsys.readouterr().err
 
 
+def test_an_option_is_found_by_what_it_does(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["options", "expire", "--format", "jsonl"]) == 0
+    found = {json.loads(line)["option"] for line in capsys.readouterr().out.splitlines()}
+    assert {"snapshot.num-retained.max", "snapshot.time-retained", "snapshot.expire.limit"} <= found
+
+
 def test_the_help_of_create_points_to_the_options(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["create", "--help"]) == 0
     assert "pktable options" in " ".join(capsys.readouterr().out.replace("│", " ").split())

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 import pytest
-from pktable import InvalidRequestError, Table
+from pktable import InvalidRequestError, SnapshotNotFoundError, Table
 from pktable_spec.covers import covers
 
 ROWS = [
@@ -196,3 +196,29 @@ def test_a_schema_is_shown_as_a_person_reads_it(table: Table) -> None:
         "primary key id",
         "bucket = 2",
     ]
+
+
+@covers("WH-12")
+def test_a_snapshot_that_never_was_has_no_effect_to_tell(table: Table) -> None:
+    latest = table.snapshots()[-1].id
+    assert table.effect(latest) is not None
+    for never in (0, -1, latest + 1):
+        with pytest.raises(SnapshotNotFoundError, match=str(never)):
+            table.effect(never)
+
+
+def test_a_table_says_how_its_rows_are_read(table: Table) -> None:
+    with pytest.raises(TypeError, match=r"read it with to_arrow\(\), to_batches\(\), or scan"):
+        list(table)
+
+
+def test_a_scan_of_changes_shows_what_it_asks_for(table: Table) -> None:
+    scan = table.changes(1, where="id > 1", columns=["id"])
+    assert repr(scan) == f"<ChangeScan of {table.path}: start=1, where='id > 1', columns=['id']>"
+
+
+@pytest.mark.parametrize(("bucket", "way"), [("-2", "get buckets by compact"), ("-1", "grow by themselves")])
+def test_rescale_says_how_other_buckets_come(tmp_path: Path, bucket: str, way: str) -> None:
+    made = Table.create(tmp_path, "id BIGINT", primary_key="id", options={"bucket": bucket})
+    with pytest.raises(InvalidRequestError, match=f"bucket={bucket}; .*{way}"):
+        made.rescale()

@@ -107,6 +107,9 @@ def test_a_query_has_its_rows_without_spark(
         ("DELETE FROM t", "DELETE needs Spark"),
         ("WITH x AS (SELECT * FROM t) INSERT INTO t SELECT * FROM x", "add --spark"),
         ("SELECT * FROM lake", "there are t"),  # the name of a variable, for DuckDB to find
+        ("SELECT id FROM t CHANGES FROM VERSION 0", "expected a snapshot from 1 to "),
+        ("SELECT id FROM t CHANGES FROM VERSION 99", "found 99"),
+        ("SELECT id FROM t CHANGES FROM VERSION 2 TO VERSION 1", "the first is after the last"),
         ("SELECT 1 +", "line 1"),
         ("", "expected a statement"),
     ],
@@ -198,3 +201,18 @@ def test_parameters_become_literals() -> None:
     for args, message in (({"y": 1}, "'x'"), ({"x": object()}, "found object")):
         with pytest.raises(InvalidRequestError, match=message):
             filled("DELETE FROM t WHERE a = :x", args)
+
+
+@covers("WH-16")
+def test_a_user_of_python_learns_of_sessions_and_one_of_the_command_line_of_its_option(
+    lake: Warehouse, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for statement in ("DELETE FROM t", "SELECT current_date() FROM t", "SELECT * FROM range(3)"):
+        with pytest.raises(InvalidRequestError, match=r"pktable\.session\(spark, warehouse=…\)\.sql\(…\)$"):
+            lake.query(statement)
+        assert run(["sql", statement, "--warehouse", lake.path]) == 2
+        message = capsys.readouterr().err
+        assert message.endswith("; add --spark\n")
+        assert len(message) < 300
+    with pytest.raises(InvalidRequestError, match=r"columns are t\.id, t\.city, t\.n$"):
+        lake.query("SELECT nosuch FROM t")

@@ -36,6 +36,16 @@ class ChangeScan(ArrowRows):
     columns: tuple[str, ...] | None = None
     commits: bool = False
 
+    def __repr__(self) -> str:
+        asked = {
+            "end": self.end,
+            "where": self.where,
+            "columns": self.columns and list(self.columns),
+            "commits": self.commits or None,
+        }
+        given = "".join(f", {name}={value!r}" for name, value in asked.items() if value is not None)
+        return f"<ChangeScan of {self.catalog.context.root}: start={self.start!r}{given}>"
+
     @property
     def schema(self) -> pa.Schema:
         """The columns and types of the changes. Raises SnapshotNotFoundError, InvalidRequestError."""

@@ -197,7 +197,12 @@ class Statements:
         if context.options.bucket < 1 or not self.stager.kind.has_keys:
             raise InvalidRequestError(
                 f"{context.root}: rescale: expected a table with a primary key and a fixed number of buckets, found "
-                f"bucket={context.options.bucket}; dynamic buckets grow by themselves"
+                f"bucket={context.options.bucket}; "
+                + (
+                    "rows that wait in a postpone bucket get buckets by compact"
+                    if context.postpones_buckets
+                    else "dynamic buckets grow by themselves"
+                )
             )
         holds = self.partitions_of("rescale", where)
         old: set[bytes] = set()

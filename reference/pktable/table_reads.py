@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 
@@ -120,6 +120,12 @@ class TableReads:
             raise TypeError(f"expected the name of a column or several, found {names!r}")
         return self.to_arrow(columns=names)
 
+    def __iter__(self) -> NoReturn:
+        """Raise TypeError: rows are read as what the caller says."""
+        raise TypeError(
+            "a table is not iterated over; read it with to_arrow(), to_batches(), or scan(where=…).to_pylist()"
+        )
+
     def count(self, **options: Unpack[ReadOptions]) -> int:
         """Return the number of rows of a read, from metadata alone where nothing is merged. ``options``: of `scan`.
 
@@ -156,10 +162,12 @@ class TableReads:
         """Return what the change that returned ``snapshot`` did, None if it has expired.
 
         The result of the change itself has an ``effect`` that knows more: how many of its rows were there before.
-        Raises CorruptFileError. Clauses: WH-12.
+        Raises SnapshotNotFoundError for a snapshot that never was, CorruptFileError. Clauses: WH-12.
         """
         wanted = AsOf.given(snapshot).snapshot
         assert wanted is not None, "it is given"
+        if not 1 <= wanted <= (self.catalog.snapshots.latest_id() or 0):
+            self.catalog.snapshots.read(wanted)  # says what there is
         return effect_of(self.catalog, wanted)
 
     def metadata(

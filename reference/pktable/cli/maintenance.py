@@ -24,6 +24,11 @@ from pktable.cli.output import Format, counted, print_change, print_outcome, pri
 INTERVAL: Final = 10.0
 MONTH: Final = 30 * 24 * 3600.0  # in seconds
 
+OfPartitions = Annotated[
+    str | None,
+    typer.Option("--where", metavar="SQL", help="Condition on partition columns, for some partitions."),
+]
+
 
 @app.command()
 def compact(
@@ -37,6 +42,7 @@ def compact(
         typer.Option(metavar="S", help="With --follow: seconds between compactions; 10 by default."),
     ] = None,
     dry_run: DryRun = False,
+    where: OfPartitions = None,
     output: Output = Format.TABLE,
     storage: StorageOptions = None,
     quiet: Quiet = False,
@@ -50,13 +56,15 @@ def compact(
     """
     if interval is not None and (not follow or not 0 < interval < MONTH):
         raise InvalidRequestError(f"--interval {interval:g}: expected --follow and seconds above 0")
+    if where is not None and (follow or dry_run):
+        raise InvalidRequestError("--where: expected one compaction, found --follow or --dry-run")
     if follow:
         if dry_run:
             raise InvalidRequestError("--dry-run: expected one compaction, found --follow")
         _follow(path, full, INTERVAL if interval is None else interval, output, storage, spark)
         return
     if not dry_run:
-        snapshot = open_table(path, spark, storage=storage).compact(full=full)
+        snapshot = open_table(path, spark, storage=storage).compact(full=full, where=where)
         print_change("compacted", "", snapshot, dry_run, output, buckets=None, files=None, rows=None)
         return
     planned = open_table(path, storage=storage).plan_compaction(full=full)
@@ -71,10 +79,7 @@ def compact(
 @app.command()
 def rescale(
     path: TablePath,
-    where: Annotated[
-        str | None,
-        typer.Option("--where", metavar="SQL", help="Condition on partition columns, for some partitions."),
-    ] = None,
+    where: OfPartitions = None,
     output: Output = Format.TABLE,
     storage: StorageOptions = None,
     quiet: Quiet = False,

@@ -17,7 +17,8 @@ COLUMNS: Final = ("option", "default", "values", "effect", "description")
 @app.command("options")
 def list_options(
     part: Annotated[
-        str, typer.Argument(metavar="PART", help="Only options whose names contain this text.")
+        str,
+        typer.Argument(metavar="PART", help="Only options whose names or descriptions contain this text."),
     ] = "",
     output: Output = Format.TABLE,
 ) -> None:
@@ -27,12 +28,18 @@ def list_options(
     """
     import pyarrow as pa  # not needed by other commands that only list or print help
 
-    # Of the names that are only ignored a list without PART would hold hundreds.
+    # Of the names that are only ignored a list without PART would hold hundreds, and their descriptions are of many.
+    wanted = part.lower()
     chosen = [
-        option for option in OPTIONS if part.lower() in option.name and (part or not option.is_one_of_many)
+        option
+        for option in OPTIONS
+        if (part and wanted in option.name)
+        or (not option.is_one_of_many and wanted in f"{option.name} {option.description.lower()}")
     ]
     if not chosen:
-        raise InvalidRequestError(f"no option has {part!r} in its name; without it, all options are listed")
+        raise InvalidRequestError(
+            f"no option has {part!r} in its name or description; without it, all options are listed"
+        )
     rows = [
         (option.name, option.default or "", option.takes, option.effect.value, option.description)
         for option in chosen

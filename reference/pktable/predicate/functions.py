@@ -8,7 +8,9 @@ Clauses: RD-6, WH-25.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlglot import exp
@@ -214,9 +216,37 @@ FUNCTIONS: Final[dict[type[Any], tuple[Handler, frozenset[str]]]] = {
     ),
     **dict.fromkeys(ENDS, (end_of, frozenset({"this", "expressions", "ignore_nulls"}))),
 }
-NAMES: Final = (
-    "CASE, CAST, IN, BETWEEN, LIKE, RLIKE, IS NULL, upper, lower, trim, ltrim, rtrim, length, substring, concat, "
-    "replace, startswith, endswith, contains, abs, floor, ceil, round, greatest, least, coalesce, nullif, if, "
-    "year, quarter, month, weekofyear, day, dayofweek, dayofyear, hour, minute, second, datediff"
+OF_TEXT: Final = (
+    *("upper", "lower", "trim", "ltrim", "rtrim", "length", "substring", "concat", "replace"),
+    *("startswith", "endswith", "contains", "LIKE", "RLIKE"),
 )
-"""All that there is, as the end of a refusal lists it."""
+OF_NUMBERS: Final = ("abs", "floor", "ceil", "round", "greatest", "least")
+OF_TIME: Final = (
+    *("year", "quarter", "month", "weekofyear", "day", "dayofweek", "dayofyear"),
+    *("hour", "minute", "second", "datediff"),
+)
+OF_ANY: Final = ("CASE", "CAST", "IN", "BETWEEN", "IS NULL", "coalesce", "nullif", "if")
+FAMILIES: Final = (
+    (re.compile("date|time|day|month|year|week|hour|minute|second|now", re.I), "of dates and times", OF_TIME),
+    (re.compile("round|trunc|floor|ceil|mod|sqrt|pow|log|exp|sign", re.I), "of numbers", OF_NUMBERS),
+    (
+        re.compile("str|char|text|trim|pad|reg|like|concat|split|lower|upper|case|replace", re.I),
+        "of text",
+        OF_TEXT,
+    ),
+)
+"""What a name that is not known may be meant for, and what there is for that."""
+
+
+def there_are(name: str) -> str:
+    """Return what there is in place of something that is not known, as the end of a refusal."""
+    every = (*OF_ANY, *OF_TEXT, *OF_NUMBERS, *OF_TIME)
+    close = [one for one in get_close_matches(name.lower(), every, 3, 0.75) if one != name.lower()]
+    if close:
+        return f"did you mean {' or '.join(close)}?"
+    family = next(((what, names) for pattern, what, names in FAMILIES if pattern.search(name)), None)
+    what, names = family or (
+        "of any values",
+        (*OF_ANY, "arithmetic and functions of text, numbers and dates"),
+    )
+    return f"{what} there are {', '.join(names)}"

@@ -22,7 +22,7 @@ from pktable.format.types import INTEGER_BITS, NESTED, NUMBERS, TIMESTAMPS, Data
 from pktable.predicate import tree
 from pktable.predicate.coercion import CASTS, arithmetic_type, converted, unify
 from pktable.predicate.dialect import SPARK
-from pktable.predicate.functions import FUNCTIONS, NAMES
+from pktable.predicate.functions import FUNCTIONS, there_are
 from pktable.predicate.literals import (
     MOST_DIGITS,
     decimal_literal,
@@ -112,11 +112,11 @@ class Resolver:
             raise InvalidRequestError(f"{self.at}: a function lacks an argument")
         understood = HANDLERS.get(type(node))
         if understood is None:
-            raise self.error(f"not supported; there are {NAMES}", node)
+            raise self.error(f"not supported; {there_are(_name(node))}", node)
         handler, known = understood
         for name, argument in node.args.items():
             if argument and name not in known:
-                raise self.error(f"{name} is not supported; there are {NAMES}", node)
+                raise self.error(f"{name} is not supported there", node)
         return handler(self, node)
 
     def error(self, problem: str, node: Node) -> InvalidRequestError:
@@ -369,6 +369,11 @@ class Resolver:
         elif name in TYPES and not parameters:
             return TYPES[name]
         raise self.error("CAST to this type is not supported", node)
+
+
+def _name(node: Node) -> str:
+    """Return the name of a function, or of what sqlglot calls the node."""
+    return str(node.name if isinstance(node, exp.Anonymous) else node.key)
 
 
 def _joined(parts: list[Expression]) -> Expression:
