@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from pktable import CorruptFileError, Table
+from pktable import CorruptFileError, InvalidRequestError, Table
 from pktable.bucket import read
 from pktable.format.binary_row import EMPTY_ROW
+from pktable.format.metadata.schema import encode_schema
 from pktable.table import check
 from pktable_spec.covers import covers
 
@@ -76,3 +77,19 @@ def test_files_of_the_same_rows_must_have_as_many(table: Table) -> None:
     files[-1] = written(Path(table.path), short, files[0], 9, ["b"])
     with pytest.raises(CorruptFileError, match="rows of files with one row id"):
         evolved(table, files).to_arrow()
+
+
+@covers("APP-23")
+def test_a_check_says_that_reads_with_deletion_vectors_are_refused(tmp_path: Path) -> None:
+    options = {"row-tracking.enabled": "true", "deletion-vectors.enabled": "true"}
+    made = Table.create(tmp_path / "t", "id BIGINT", primary_key=None, options=options)
+    made.append([{"id": i} for i in range(8)])
+    made.delete(where="id < 5")
+    assert not [one for one in check(made.path).findings if "refused" in str(one)]
+    schema = replace(made.schema, options={**options, "data-evolution.enabled": "true"})
+    Path(made.path, "schema", "schema-0").write_bytes(encode_schema(schema))
+    with pytest.raises(InvalidRequestError, match="data evolution with deletion vectors is not supported"):
+        Table.open(made.path).to_arrow()
+    (note,) = (one for one in check(made.path).findings if one.clause == "APP-23")
+    assert note.severity == "note"
+    assert "because of which reads are refused" in str(note)

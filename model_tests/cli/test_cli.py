@@ -273,7 +273,6 @@ def test_some_partitions_are_compacted(tmp_path: Path, capsys: pytest.CaptureFix
         assert "--where: expected one compaction" in capsys.readouterr().err
 
 
-
 def test_describe_lists_columns_keys_and_options(tmp_path: Path, cli: Run) -> None:
     columns = (
         "--columns",

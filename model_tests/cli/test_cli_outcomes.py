@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -201,10 +202,10 @@ def test_rows_that_a_default_read_leaves_out_are_reported(
     path = table.path
     assert output(capsys, "count", path) == ("0\n", "")
     table.upsert(rows(1))
-    one = "pktable: 1 row is not compacted yet and left out; use --fresh to include them\n"
+    one = "pktable: 1 change is not compacted yet and left out; use --fresh to include them\n"
     assert output(capsys, "count", path) == ("0\n", one)
     table.upsert(rows(1, 2))
-    three = "pktable: 3 rows are not compacted yet and left out; use --fresh to include them\n"
+    three = "pktable: 3 changes are not compacted yet and left out; use --fresh to include them\n"
     for command in ("read", "count"):
         assert output(capsys, command, path, "--format", "csv")[1] == three
         assert output(capsys, command, path, "--snapshot", 1)[1] == one
@@ -277,6 +278,34 @@ def test_an_error_names_the_option_that_was_typed(
     _, err = output(capsys, *(part.format(table=table.path) for part in arguments), code=2)
     assert named in err
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--snapshot", "x"], "'--snapshot': expected an integer"),
+        (["--limit", "-1"], "'--limit': expected a value greater than or equal to 0"),
+        (["--format", "xml"], "'--format': 'xml' is not one of 'table', 'jsonl', 'csv'"),
+    ],
+)
+def test_an_error_is_in_words_of_the_command_line(
+    table: Table, capsys: pytest.CaptureFixture[str], arguments: Sequence[str], words: str
+) -> None:
+    _, err = output(capsys, "read", table.path, *arguments, code=2)
+    assert err.startswith(f"pktable: Invalid value for {words}")
+
+
+@pytest.mark.parametrize("command", [["read"], ["compact"], ["sql", "SELECT 1", "--warehouse"]])
+def test_a_missing_pyspark_is_one_line(
+    table: Table, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: list[str]
+) -> None:
+    for name in [one for one in sys.modules if one.partition(".")[0] in ("pyspark", "py4j")]:
+        monkeypatch.delitem(sys.modules, name)
+    for name in [one for one in sys.modules if one.startswith(("pktable.run.spark", "pktable.spark_sql"))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    _, err = output(capsys, *command, table.path, "--spark", code=2)
+    assert err == "pktable: --spark: pyspark is not installed; install it with: pip install pyspark\n"
 
 
 def test_a_mistake_is_found_before_spark_starts(

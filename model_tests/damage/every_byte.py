@@ -20,9 +20,9 @@ from typing import Any
 import pyarrow as pa
 from pktable import CorruptFileError, Table
 from pktable.catalog.changes import CommitId
-from pktable.check.findings import Progress
 from pktable.ingest.changes import ChangeKind
 from pktable.table import check
+from pktable.watching import Progress
 from pktable_spec.vocabulary import RowKind
 
 Rows = list[str]

@@ -19,7 +19,7 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-from pktable.check.findings import Progress
+from pktable.watching import Progress
 from pktable_conform.judge.history import History
 from pktable_conform.judge.read_expectations import Stats
 from pktable_spec.interface import OpenTable

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pktable.spark_sql.session import session
     from pktable.table import Table
     from pktable.warehouse import Warehouse
+    from pktable.watching import Measured, watch
 
 __all__ = [
     "CommitConflictError",
@@ -37,6 +38,7 @@ __all__ = [
     "Effect",
     "HudiTable",
     "InvalidRequestError",
+    "Measured",
     "NotATableError",
     "OutsideTableError",
     "PkTableError",
@@ -46,6 +48,7 @@ __all__ = [
     "UnsupportedOptionError",
     "Warehouse",
     "session",
+    "watch",
 ]
 __version__ = "0.1.0"
 
@@ -53,9 +56,11 @@ LATE = {
     "CommitId": "pktable.catalog.changes",
     "Effect": "pktable.catalog.effects",
     "HudiTable": "pktable_hudi.table",
+    "Measured": "pktable.watching",
     "Table": "pktable.table",
     "Warehouse": "pktable.warehouse",
     "session": "pktable.spark_sql.session",
+    "watch": "pktable.watching",
 }
 """Names that are imported at their first use, with their modules."""
 

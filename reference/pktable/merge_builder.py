@@ -27,6 +27,7 @@ from pktable.statements.names import Names, join_of
 from pktable.statements.plan import SOURCE, TARGET, Clause, SparkText, Statement, When, qualified
 from pktable.statements.pruning import target_condition
 from pktable.statements.sources import accept_source, source_fields, source_types
+from pktable.watching import measured
 
 
 @dataclass(frozen=True)
@@ -118,6 +119,7 @@ class MergeBuilder:
         what = "when_not_matched_by_source_delete"
         return self._with(When.NOT_MATCHED_BY_SOURCE, RowKind.DELETE, condition, None, what)
 
+    @measured("merge", lambda builder: str(builder.context.root))
     def execute(self, *, commit_id: CommitId | None = None) -> Result | None:
         """Compute and commit the changes; return the id of the snapshot after them, None if nothing changes.
 

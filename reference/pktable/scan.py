@@ -37,6 +37,7 @@ from pktable.run.by_size import RunnerBySize
 from pktable.run.local import LocalRunner
 from pktable.run.runner import Query, Runner, expect_runner
 from pktable.run.together import AT_ONCE, in_turn
+from pktable.watching import measured
 
 """The greatest number of rows that Spark can limit a frame to."""
 
@@ -217,6 +218,7 @@ class Scan(ArrowRows):
             )
         return found
 
+    @measured("read")
     def to_arrow(self) -> pa.Table:
         """Return the rows as a pyarrow.Table, all in memory."""
 
@@ -246,6 +248,7 @@ class Scan(ArrowRows):
 
         return TableDataset(self)
 
+    @measured("count")
     def count(self) -> int:
         """Return the number of rows: from metadata alone where nothing is merged or filtered.
 

@@ -22,7 +22,6 @@ from pktable.catalog.branches import Branches
 from pktable.catalog.catalog import Catalog
 from pktable.catalog.fast_forward import FastForward
 from pktable.catalog.schemas import create_schema, find_branch, find_table
-from pktable.check.findings import Progress
 from pktable.check.walk import Report, check_table
 from pktable.format.metadata.schema import TableSchema
 from pktable.kinds import kind_of
@@ -34,6 +33,7 @@ from pktable.store.guard import ExternalRoots
 from pktable.table_reads import TableReads
 from pktable.table_upkeep import TableUpkeep, now_millis
 from pktable.table_writes import TableWrites
+from pktable.watching import Progress, report
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -260,7 +260,7 @@ def check(
     reads_rows: bool = True,
     external_roots: ExternalRoots = (),
     branch: str | None = None,
-    progress: Progress = lambda what, done, total: None,
+    progress: Progress = report,
 ) -> Report:
     """Check the table at ``path``, also one too damaged to be opened; otherwise as `Table.check`.
 

@@ -17,7 +17,6 @@ from pktable.catalog.changes import CommitId
 from pktable.catalog.effects import Result, Tally
 from pktable.catalog.snapshots import expect_tag_name
 from pktable.catalog.state import TableState
-from pktable.check.findings import Progress
 from pktable.check.orphans import Orphan, find_orphans, remove_orphans
 from pktable.check.repair import repair
 from pktable.check.walk import Report, check_table
@@ -29,6 +28,7 @@ from pktable.predicate.given import condition_text
 from pktable.run.runner import Runner
 from pktable.staged import StagedCompaction
 from pktable.staging import PlannedCompaction, Stager
+from pktable.watching import Progress, measured, report
 
 ONE_DAY = 24 * 60 * 60 * 1000  # milliseconds
 
@@ -45,6 +45,7 @@ class TableUpkeep:
     runner: Runner
     stager: Stager
 
+    @measured("compact")
     def compact(self, *, full: bool = False, where: Any = None) -> Result | None:
         """Compact what the strategy picks in every bucket, or with ``full`` everything.
 
@@ -197,6 +198,7 @@ class TableUpkeep:
         """Forget a consumer: expiries no longer keep what it has not read. Raises InvalidRequestError."""
         self.catalog.expiry.consumers.remove(name)
 
+    @measured("expire_snapshots")
     def expire_snapshots(
         self,
         *,
@@ -220,6 +222,7 @@ class TableUpkeep:
             retain_last=retain_last, older_than=limit, now_millis=now_millis(), dry_run=dry_run
         )
 
+    @measured("remove_orphans")
     def remove_orphans(
         self, *, older_than: int | str | datetime | None = None, dry_run: bool = False
     ) -> list[Orphan]:
@@ -243,6 +246,7 @@ class TableUpkeep:
         """
         return repair(self.catalog.context)
 
+    @measured("rollback")
     def rollback(self, *, snapshot: int | None = None, tag: str | None = None) -> list[int]:
         """Go back to a retained snapshot, or to what a tag keeps; return the ids of the snapshots that went.
 
@@ -261,12 +265,13 @@ class TableUpkeep:
         assert wanted.tag is not None
         return self.catalog.rollback.to_tag(wanted.tag, CommitId.new())
 
+    @measured("check")
     def check(
         self,
         *,
         snapshot: int | None = None,
         reads_rows: bool = True,
-        progress: Progress = lambda what, done, total: None,
+        progress: Progress = report,
     ) -> Report:
         """Check every invariant that stored bytes can show, and report every violation; nothing is changed.
 

@@ -28,6 +28,7 @@ from pktable.predicate.given import condition_text
 from pktable.run.runner import Runner
 from pktable.staged_write import StagedWrite
 from pktable.staging import Stager
+from pktable.watching import measured
 
 
 class TableWrites(ABC):
@@ -41,6 +42,7 @@ class TableWrites(ABC):
     def _alter(self, change: Alteration) -> None:
         """Change the schema."""
 
+    @measured("upsert")
     def upsert(self, rows: Any, *, commit_id: CommitId | None = None, evolve: bool = False) -> Result | None:
         """Insert ``rows``, and replace those whose primary key is there already.
 
@@ -62,6 +64,7 @@ class TableWrites(ABC):
         self._expect_key("upsert", "append")
         return self.put(rows, commit_id=commit_id, evolve=evolve)
 
+    @measured("append")
     def append(self, rows: Any, *, commit_id: CommitId | None = None, evolve: bool = False) -> Result | None:
         """Add ``rows`` to an append table. ``rows``, ``commit_id``, ``evolve``: as in `upsert`.
 
@@ -79,6 +82,7 @@ class TableWrites(ABC):
         rows = self._evolved(rows, evolve)
         return self._write(rows, ChangeKind(RowKind.INSERT), commit_id)
 
+    @measured("delete")
     def delete(
         self,
         keys: Any = None,
@@ -113,6 +117,7 @@ class TableWrites(ABC):
             return self._statements.delete(where, CommitId.given(commit_id), names)
         return self._write(keys, ChangeKind(RowKind.DELETE, keys_only=True), commit_id)
 
+    @measured("update")
     def update(
         self,
         set: Mapping[str, Any],
@@ -170,6 +175,7 @@ class TableWrites(ABC):
             self._statements.execute, self.catalog.context, source, on, aliases, by_spark=by_spark
         )
 
+    @measured("overwrite")
     def overwrite(
         self,
         rows: Any,
@@ -197,6 +203,7 @@ class TableWrites(ABC):
             self._statements.expect_engine(updates=True, deletes=True)
         return self._statements.overwrite(rows, where, CommitId.given(commit_id), dynamic=dynamic)
 
+    @measured("rescale")
     def rescale(self, *, where: Any = None, commit_id: CommitId | None = None) -> Result | None:
         """Write partitions again whose buckets are not as many as the option ``bucket`` says.
 
@@ -211,10 +218,12 @@ class TableWrites(ABC):
         self.catalog.expect_writable()
         return self._statements.rescale(condition_text(where), CommitId.given(commit_id))
 
+    @measured("truncate")
     def truncate(self, *, commit_id: CommitId | None = None) -> Result | None:
         """Remove all rows; return the id of the snapshot after it, None if there were none. Clauses: STM-7."""
         return self.overwrite(self.catalog.context.schema.arrow_schema.empty_table(), commit_id=commit_id)
 
+    @measured("write_changes")
     def write_changes(self, rows: Any, *, row_kind: str, commit_id: CommitId | None = None) -> Result | None:
         """Write ``rows`` whose column ``row_kind`` holds the kind of each: +I, -U, +U, -D, or 0..3.
 

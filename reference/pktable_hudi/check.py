@@ -24,10 +24,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pktable.catalog.arguments import expect_callable, expect_flag
-from pktable.check.findings import ERROR, NOTE, Findings, Progress
+from pktable.check.findings import ERROR, NOTE, Findings
 from pktable.check.walk import Report
 from pktable.format.types import Field, one_array
 from pktable.store.file_io import FileIO
+from pktable.watching import Progress
 from pktable_spec.errors import CorruptFileError, InvalidRequestError, OutsideTableError
 
 from pktable_hudi.format.avro_content import BLOCK_VERSION, record_bounds

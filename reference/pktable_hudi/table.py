@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import pyarrow as pa
 from pktable.catalog.definitions import column_names, parse_definition
 from pktable.catalog.schemas import find_store
-from pktable.check.findings import Progress
 from pktable.check.walk import Report
 from pktable.format.types import Field
 from pktable.store.file_io import FileIO
 from pktable.store.guard import ExternalRoots
 from pktable.table_upkeep import now_millis
+from pktable.watching import Progress
 from pktable_spec.errors import InvalidRequestError
 
 from pktable_hudi.check import check_hudi

@@ -18,9 +18,6 @@ ERROR: Final = "error"
 NOTE: Final = "note"
 SEVERITIES: Final = (ERROR, NOTE)
 
-Progress = Callable[[str, int, int], None]
-"""Called with the name of the work, how much of it is done, and how much there is."""
-
 Value = TypeVar("Value")
 
 

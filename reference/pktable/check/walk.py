@@ -25,7 +25,7 @@ from pktable.catalog.as_of import AsOf
 from pktable.catalog.kept_changelogs import keeps_changelogs
 from pktable.catalog.manifests import Manifests
 from pktable.check.bucket import BucketReport, BucketTask, check_bucket
-from pktable.check.findings import ERROR, NOTE, Finding, Findings, Progress, counted
+from pktable.check.findings import ERROR, NOTE, Finding, Findings, counted
 from pktable.check.hash_indexes import check_partitions
 from pktable.check.history import BucketHistory, History
 from pktable.check.manifests import CheckedManifests
@@ -38,6 +38,8 @@ from pktable.format.paths import TablePaths
 from pktable.kinds import kind_of
 from pktable.store.file_io import FileIO
 from pktable.store.guard import guarded
+from pktable.watching import Progress
+from pktable.watching import report as to_watcher
 
 
 class CheckRunner(Protocol):
@@ -94,7 +96,7 @@ def check_table(
     snapshot: int | None = None,
     reads_rows: bool = True,
     branch: str | None = None,
-    progress: Progress = lambda what, done, total: None,
+    progress: Progress = to_watcher,
 ) -> Report:
     """Check the table at ``root`` and report every violated clause. Damage raises nothing.
 
@@ -116,6 +118,15 @@ def check_table(
         return Report(findings.all())
     context, snapshots, buckets = found.context, found.snapshots, found.buckets
     _note_options(context, findings)
+    if context.options.data_evolution and found.history.index_files:
+        findings.add(
+            "APP-23",
+            "deletion vectors",
+            context.root,
+            expected="a table with data evolution and no deletion vectors",
+            found="some, because of which reads are refused",
+            severity=NOTE,
+        )
     if snapshot is None:
         with findings.guard("META-9"):
             for what, path in found.unreferenced() or ():
@@ -184,7 +195,7 @@ def read_metadata(
     findings: Findings,
     *,
     snapshot: int | None = None,
-    progress: Progress = lambda what, done, total: None,
+    progress: Progress = to_watcher,
 ) -> TableMetadata | None:
     """Read the metadata of a branch of a table, or of one snapshot. Raises as `check_table` does.
 

@@ -17,7 +17,7 @@ from pktable_spec.clauses import requirements
 from pktable_spec.errors import InvalidRequestError
 
 import pktable
-from pktable.check.findings import ERROR, NOTE, Finding, Progress
+from pktable.check.findings import ERROR, NOTE, Finding
 from pktable.check.walk import Report
 from pktable.cli.app import (
     OnSpark,
@@ -35,6 +35,7 @@ from pktable.cli.progress import Reporter, printable, tell
 from pktable.replay.git_history import GitHistory
 from pktable.replay.replay import BATCHES, StoredStream, Summary, create_table, replay
 from pktable.table import check as check_table
+from pktable.watching import Progress
 
 
 class Severity(str, Enum):

@@ -23,6 +23,14 @@ NOT_THE_CALLER: Final = frozenset(
 )
 """Numbers of failures that no other argument would have avoided."""
 
+OF_SPARK: Final = ("pyspark", "py4j")
+NOISE: Final = (
+    ("Input should be a valid integer, unable to parse string as an integer", "expected an integer"),
+    ("Input should be a valid number, unable to parse string as a number", "expected a number"),
+    ("Input should be ", "expected a value "),
+    ("Value error, ", ""),
+)
+"""Words of pydantic, which checks arguments for some versions of typer, and what they mean."""
 UsageProblem: Any = typer.BadParameter.__mro__[2]  # the base of all complaints about arguments
 
 
@@ -45,7 +53,7 @@ def run(arguments: Sequence[str], *, own_process: bool = False) -> int:
         return _complain(str(error), FAILED)
     except UsageProblem as problem:
         command = problem.ctx.command_path if problem.ctx else "pktable"
-        return _complain(f"{problem.format_message()} (see {command} --help)", MISTAKEN)
+        return _complain(f"{_in_words(problem.format_message())} (see {command} --help)", MISTAKEN)
     except ReaderGoneError:
         _discard_output()
         return FINE
@@ -59,11 +67,23 @@ def run(arguments: Sequence[str], *, own_process: bool = False) -> int:
     except Exception as bug:  # ours, not the caller's: still one line, unless asked for more
         if os.environ.get("PKTABLE_TRACEBACK"):
             raise
+        absent = bug.name if isinstance(bug, ModuleNotFoundError) else None
+        if absent is not None and absent.partition(".")[0] in OF_SPARK:
+            return _complain(
+                "--spark: pyspark is not installed; install it with: pip install pyspark", MISTAKEN
+            )
         return _complain(
             f"internal error ({type(bug).__name__}, PKTABLE_TRACEBACK=1 shows where): {bug}", FAILED
         )
     finally:
         progress.be_quiet(False)  # whatever else this process does is not to be silent
+
+
+def _in_words(problem: str) -> str:
+    """Return the text of a complaint about an argument, without the words of the library that reads arguments."""
+    for noise, words in NOISE:
+        problem = problem.replace(noise, words)
+    return problem
 
 
 def _ended(ending: BrokenPipeError | SystemExit) -> int:

@@ -181,7 +181,9 @@ def _note_uncompacted(table: Table, snapshot: int | None, tag: str | None, times
     )
     if left_out:
         verb = "is" if left_out == 1 else "are"
-        note(f"{counted(left_out, 'row')} {verb} not compacted yet and left out; use --fresh to include them")
+        note(
+            f"{counted(left_out, 'change')} {verb} not compacted yet and left out; use --fresh to include them"
+        )
 
 
 @app.command()

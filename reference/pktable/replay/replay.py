@@ -21,9 +21,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pktable_spec.errors import InvalidRequestError
 
-from pktable.check.findings import Progress
 from pktable.replay.git_history import KINDS, Commit, Entry, PathChange
 from pktable.table import Table
+from pktable.watching import Progress
 
 COLUMNS: Final = "path STRING, mode STRING, blob STRING, size BIGINT, commit STRING, committed TIMESTAMP(3)"
 ROW_KIND: Final = "op"

@@ -35,7 +35,6 @@ import pyarrow as pa
 from pktable.bucket.assign import BucketAssigner
 from pktable.bucket.write import BucketAppend
 from pktable.check.bucket import BucketReport, BucketTask
-from pktable.check.findings import Progress
 from pktable.context import TableContext
 from pktable.ingest.changes import ChangeKind
 from pktable.ingest.parts import Spooled
@@ -53,6 +52,7 @@ from pktable.run.runner import (
 from pktable.run.together import AT_ONCE
 from pktable.statements.plan import Statement
 from pktable.store.new_files import NewFiles
+from pktable.watching import Progress
 
 TINY_BYTES: Final = 4 << 20
 TINY_ROWS: Final = 10_000

@@ -31,7 +31,6 @@ from pktable.bucket.read import (
 )
 from pktable.bucket.write import BucketAppend, merged_by_bucket
 from pktable.check.bucket import BucketReport, BucketTask
-from pktable.check.findings import Progress
 from pktable.check.walk import check_here
 from pktable.context import TableContext
 from pktable.format.arrow_nulls import declared
@@ -55,6 +54,7 @@ from pktable.statements.arrow_rows import ArrowStatement
 from pktable.statements.plan import KIND, Statement
 from pktable.store.guard import GuardedStore
 from pktable.store.new_files import NewFiles, remove_quietly
+from pktable.watching import Progress, report
 
 FIRST_ID = "__pktable_first_row_id"
 ONE_THREAD_BYTES = 4 << 20  # of data files, with which one thread is done before others have started
@@ -81,7 +81,7 @@ class LocalRunner:
         """
 
         def checked() -> Iterator[pa.Table]:
-            start = 0
+            start, total = 0, rows.num_rows if isinstance(rows, pa.Table) else 0
             for part in in_parts(rows, context.options.write_buffer_bytes // SHARE // 2):
                 try:
                     yield with_kinds(part, context.schema, change)
@@ -90,6 +90,7 @@ class LocalRunner:
                         raise
                     raise InvalidRequestError(f"{error}; its rows are counted from row {start} on") from None
                 start += part.num_rows
+                report("write rows", start, total)
 
         collector = Collector(context, assigner, next_sequence, new, now_millis)
         return merged_by_bucket(collector.written(checked()))
@@ -103,6 +104,7 @@ class LocalRunner:
             pieces,
             lambda result: remove_quietly(context.store, result.created),
             threads=threads,
+            what=pieces[0].what,
         )
 
     def read(self, context: TableContext, query: Query) -> pa.Table:
@@ -253,4 +255,4 @@ def _in_parts(
     if _in_one_thread(context, query.input_bytes, SMALL_FILE_BYTES * files):
         return map(work_on, query.parts)
     pieces = [piece for part in query.parts for piece in by_file(part)]
-    return together(work_on, pieces, lambda _: None, threads=CORES)
+    return together(work_on, pieces, lambda _: None, threads=CORES, what="read")

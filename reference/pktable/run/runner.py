@@ -23,7 +23,6 @@ from pktable.bucket.assign import BucketAssigner
 from pktable.bucket.read import BucketRead, by_file, positions_by_file
 from pktable.bucket.write import BucketAppend
 from pktable.check.bucket import BucketReport, BucketTask
-from pktable.check.findings import Progress
 from pktable.context import TableContext
 from pktable.format.metadata.schema import TableSchema
 from pktable.format.types import BINARIES, STRINGS, DataType
@@ -36,6 +35,7 @@ from pktable.predicate import Predicate
 from pktable.run.together import AT_ONCE, CORES
 from pktable.statements.plan import Statement
 from pktable.store.new_files import NewFiles
+from pktable.watching import Progress
 
 
 class Work(Protocol):

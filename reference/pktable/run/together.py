@@ -1,6 +1,6 @@
 """Do several pieces of work at the same time, on threads: Arrow decodes and encodes without Python's lock.
 
-Clauses: CMT-12.
+Clauses: CMT-12, WH-29.
 """
 
 from __future__ import annotations
@@ -8,11 +8,13 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from itertools import chain
 from queue import Full, Queue
 from typing import Any, Final, TypeVar
+
+from pktable.watching import Counted
 
 CORES: Final = os.cpu_count() or 1
 AT_ONCE: Final = min(4, CORES)
@@ -26,20 +28,29 @@ Result = TypeVar("Result")
 
 
 def together(
-    do: Callable[[Work], Result], pieces: Sequence[Work], undo: Callable[[Result], None], *, threads: int
+    do: Callable[[Work], Result],
+    pieces: Sequence[Work],
+    undo: Callable[[Result], None],
+    *,
+    threads: int,
+    what: str,
 ) -> list[Result]:
     """Return what ``do`` returns for each of ``pieces``, in order. One thread is the caller's own.
+
+    ``what``: how the work is called by those who watch it.
 
     On a failure no further piece is begun, and those that have succeeded are undone. Raises the error of the first
     piece, in order, that failed.
     """
     done: list[Result] = []
+    counted = Counted(what, len(pieces))
     try:
         if threads == 1:
             for piece in pieces:
                 done.append(do(piece))
+                counted.ended()
         else:
-            _do_on_threads(do, pieces, threads, done)
+            _do_on_threads(do, pieces, threads, done, counted)
     except BaseException:
         for result in done:
             undo(result)
@@ -48,13 +59,16 @@ def together(
 
 
 def _do_on_threads(
-    do: Callable[[Work], Result], pieces: Sequence[Work], threads: int, done: list[Result]
+    do: Callable[[Work], Result], pieces: Sequence[Work], threads: int, done: list[Result], counted: Counted
 ) -> None:
     """Put the results into ``done``, in order; on a failure those of all pieces that have succeeded."""
     with ThreadPoolExecutor(threads) as pool:
         futures = [pool.submit(do, piece) for piece in pieces]
         try:
-            wait(futures, return_when=FIRST_EXCEPTION)
+            for future in as_completed(futures):
+                if future.exception() is not None:
+                    break
+                counted.ended()
         finally:  # also if the wait is interrupted: nothing may run any more that makes files
             pool.shutdown(cancel_futures=True)
             begun = [future for future in futures if not future.cancelled()]

@@ -28,7 +28,6 @@ from pktable.bucket.changes import COMMITS, ROW_KIND, read_changes
 from pktable.bucket.read import FILE, POSITION, BucketRead, located_rows, read_bucket
 from pktable.bucket.write import BucketAppend, merged_by_bucket
 from pktable.check.bucket import BucketReport, BucketTask
-from pktable.check.findings import Progress
 from pktable.context import TableContext
 from pktable.format.type_text import quoted
 from pktable.ingest.changes import ChangeKind, as_changes
@@ -53,6 +52,7 @@ from pktable.run.spark.workers import map_batches
 from pktable.run.spark.write import KIND_GIVEN, write_frame
 from pktable.statements.plan import Statement
 from pktable.store.new_files import NewFiles, remove_quietly
+from pktable.watching import Progress, report
 
 TASK_BYTES = 64 << 20  # of input that several small buckets may bring to one task
 FEWEST_TASKS = 16  # that many small buckets make, so that all cores have some
@@ -120,6 +120,8 @@ class SparkRunner:
         if failed:
             remove_quietly(context.store, [path for result in done for path in result.created])
             raise failed[0]
+        if pieces:
+            report(pieces[0].what, len(done), len(pieces))
         return done
 
     def _outcomes(self, context: TableContext, bins: Sequence[Sequence[Work]]) -> list[Any]:
