@@ -32,7 +32,7 @@ def test_results_are_in_the_order_of_the_pieces(threads: int) -> None:
         return piece * 10
 
     undone = list[int]()
-    assert together(do, range(5), undone.append, threads=threads) == [0, 10, 20, 30, 40]
+    assert together(do, range(5), undone.append, threads=threads, what="work") == [0, 10, 20, 30, 40]
     assert not undone
 
 
@@ -52,14 +52,14 @@ def test_what_has_succeeded_is_undone_after_a_failure(threads: int) -> None:
         return piece
 
     with pytest.raises(ValueError, match="piece 1"):
-        together(do, range(100), undone.append, threads=threads)
+        together(do, range(100), undone.append, threads=threads, what="work")
     assert sorted(undone) == sorted(set(begun) - {1})
     assert 0 in undone
     assert len(begun) < 100, "no piece is begun after a failure"
 
 
 def test_one_thread_is_that_of_the_caller() -> None:
-    found = together(lambda _: threading.current_thread(), range(2), lambda _: None, threads=1)
+    found = together(lambda _: threading.current_thread(), range(2), lambda _: None, threads=1, what="work")
     assert set(found) == {threading.current_thread()}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from datetime import date, datetime
+from datetime import date, datetime, time
 from decimal import Decimal
 from pathlib import Path
 
@@ -216,3 +216,16 @@ def test_a_user_of_python_learns_of_sessions_and_one_of_the_command_line_of_its_
         assert len(message) < 300
     with pytest.raises(InvalidRequestError, match=r"columns are t\.id, t\.city, t\.n$"):
         lake.query("SELECT nosuch FROM t")
+
+
+@covers("WH-28")
+def test_times_of_the_day_and_nanoseconds_are_kept(lake: Warehouse) -> None:
+    made = lake.create_table("times", "id INT, c TIME(3), n TIMESTAMP(9)", primary_key="id")
+    rows = [(1, time(23, 59, 59, 999000), datetime(2024, 1, 2)), (2, time(1), None)]
+    made.upsert([{"id": one, "c": clock, "n": point} for one, clock, point in rows])
+    found = lake.query("SELECT c, hour(c) h, n FROM times WHERE c > TIME '12:00:00' ORDER BY n")
+    assert found.column("c").to_pylist() == [rows[0][1]]
+    assert (found.column("h").to_pylist(), str(found.schema.field("n").type)) == ([23], "timestamp[ns]")
+    assert lake.query("SELECT max(c) m FROM times").to_pylist() == [{"m": rows[0][1]}]
+    with pytest.raises(InvalidRequestError, match="nanoseconds is not supported"):
+        lake.query("SELECT id FROM times WHERE n > '2024-01-01'")

@@ -14,7 +14,7 @@ from pktable_spec.errors import InvalidRequestError
 
 from pktable.format.types import FLOATS, INTEGER_BITS, TIMESTAMPS, DataType, Value
 from pktable.predicate.arrow_eval import may_fail
-from pktable.predicate.literals import MOST_DIGITS, date_text, time_text
+from pktable.predicate.literals import MOST_DIGITS, clock_text, date_text, time_text
 from pktable.predicate.regular import re2_pattern
 from pktable.predicate.spark_sql import like_text
 from pktable.predicate.tree import (
@@ -83,6 +83,8 @@ def type_name(t: DataType) -> str:
         return f"DECIMAL({t.precision}, {t.scale})"
     if t.root in TIMESTAMPS and (t.precision or 0) > 6:
         raise InvalidRequestError(f"{t}: computing with nanoseconds is not supported")
+    if t.root == "TIME":
+        return "TIME"
     if t.root in TIMESTAMPS:
         return "TIMESTAMPTZ" if t.root == "TIMESTAMP_LTZ" else "TIMESTAMP"
     return NAMES.get(t.root, t.root)
@@ -210,6 +212,8 @@ def _literal(value: Value, t: DataType) -> str:
         return as_type(f"'{value}'", t)
     if t.root == "DATE":
         return f"DATE '{date_text(value)}'"
+    if t.root == "TIME":
+        return f"TIME '{clock_text(value)}'"
     if t.root in TIMESTAMPS:
         zone = "Z" if t.root == "TIMESTAMP_LTZ" else ""
         return as_type(f"'{time_text(value)}{zone}'", t)

@@ -235,7 +235,7 @@ FAMILIES: Final = (
         OF_TEXT,
     ),
 )
-"""What a name that is not known may be meant for, and what there is for that."""
+"""The purposes of names that are not known, by their text, and what there is for each."""
 
 
 def there_are(name: str) -> str:
