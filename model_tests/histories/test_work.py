@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pktable.bucket import locate, read
 from pktable.bucket.locate import Locator
-from pktable.catalog import estimate
+from pktable.catalog import file_bounds
 from pktable_conform.judge.checks import CheckFailed
 
 from model_tests.histories import work
@@ -43,6 +43,6 @@ def test_a_lookup_that_goes_on_after_the_live_row_is_noticed(monkeypatch: pytest
 
 
 def test_a_guess_that_is_far_off_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(estimate, "PIECES", 1)
+    monkeypatch.setattr(file_bounds, "PIECES", 1)
     with pytest.raises(CheckFailed, match=r"guess_is_near: .* guessed"):
         work.draw(SCHEDULES, 1)

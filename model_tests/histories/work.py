@@ -26,7 +26,7 @@ from unittest import mock
 
 import pyarrow as pa
 from pktable import Table
-from pktable.catalog import estimate
+from pktable.catalog import file_bounds
 from pktable_conform.judge.checks import check, fail
 from pktable_spec.covers import covers
 from pktable_spec.vocabulary import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
@@ -43,7 +43,7 @@ PAGE_ROWS: Final = 4
 """Rows that the estimate takes a page to have."""
 QUESTIONS: Final = 3
 """How many conditions are asked after each compaction."""
-PIECES: Final = estimate.PIECES
+PIECES: Final = file_bounds.PIECES
 OPTIONS: Final[Mapping[str, Sequence[str]]] = {
     "bucket": ("1",),
     "deletion-vectors.enabled": ("true", "true", "false"),
@@ -65,7 +65,7 @@ def draw(number: int, seed: int) -> None:
 def play(drawn: random.Random) -> None:
     """Do one schedule on a new table."""
     options = drawn_options(drawn, OPTIONS)
-    with tempfile.TemporaryDirectory() as folder, mock.patch.object(estimate, "PAGE_ROWS", PAGE_ROWS):
+    with tempfile.TemporaryDirectory() as folder, mock.patch.object(file_bounds, "PAGE_ROWS", PAGE_ROWS):
         worker = Worker(folder + "/t", options, drawn.choice(("INT", "INT", "STRING")), drawn)
         worker.write(range(0, KEYS, drawn.choice((1, 2))))
         worker.compact(full=True)
@@ -275,7 +275,9 @@ class Worker:
         splits, files = scan.splits(), {file.name: file for file in files_of(self._table)}
         if not splits:
             return
-        guess = estimate.rows_to_decode(splits[0].context, [one.part for one in splits], splits[0].predicate)
+        guess = file_bounds.rows_to_decode(
+            splits[0].context, [one.part for one in splits], splits[0].predicate
+        )
         least, most = 0.0, 0.0
         for split in splits:
             for path in split.paths:

@@ -20,8 +20,7 @@ from pktable.format import bucket_hash as bucket
 from pktable.format.vectors import deletion_vector
 from pktable.merge import aggregation
 from pktable.merge.aggregates import AGGREGATES, total
-from pktable.merge.column import Column
-from pktable.merge.segments import Segments
+from pktable.merge.segments import Column, Segments
 
 from model_tests.interop.directions import DIRECTIONS, Bench, Result
 from model_tests.interop.environments import JVM, OLDER_PYPAIMON, PYPAIMON

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pktable import Table
-from pktable.catalog import estimate
+from pktable.catalog import file_bounds
 from pktable.catalog.read_plan import plan_read
 from pktable.predicate import parse
 from pktable_spec.covers import covers
@@ -26,12 +26,12 @@ def guessed(table: Table, where: str | None, **changed: Any) -> int:
     for part in planned:
         files = tuple(replace(file, **changed) for file in part.state.files)
         parts.append(replace(part, state=replace(part.state, files=files)))
-    return estimate.rows_to_decode(catalog.context, parts, predicate)
+    return file_bounds.rows_to_decode(catalog.context, parts, predicate)
 
 
 @pytest.fixture
 def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Table:
-    monkeypatch.setattr(estimate, "PAGE_ROWS", 10)
+    monkeypatch.setattr(file_bounds, "PAGE_ROWS", 10)
     table = Table.create(tmp_path, "k INT, n BIGINT", primary_key=["k"], options=OPTIONS)
     table.upsert(pa.table({"k": pa.array(range(640), pa.int32()), "n": range(640)}))
     return table
@@ -56,7 +56,7 @@ def test_a_condition_on_the_key_leaves_some_pages(table: Table, where: str | Non
 
 
 def test_files_that_are_merged_are_decoded_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(estimate, "PAGE_ROWS", 10)
+    monkeypatch.setattr(file_bounds, "PAGE_ROWS", 10)
     table = Table.create(tmp_path, "k INT", primary_key=["k"], options={"write-only": "true", "bucket": "1"})
     for _ in range(2):
         table.upsert(pa.table({"k": pa.array(range(50), pa.int32())}))
@@ -64,7 +64,7 @@ def test_files_that_are_merged_are_decoded_whole(tmp_path: Path, monkeypatch: py
 
 
 def test_keys_that_are_no_integers_are_not_divided(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(estimate, "PAGE_ROWS", 10)
+    monkeypatch.setattr(file_bounds, "PAGE_ROWS", 10)
     table = Table.create(tmp_path, "k STRING, n BIGINT", primary_key=["k"], options=OPTIONS)
     table.upsert(pa.table({"k": [f"{i:03}" for i in range(640)], "n": range(640)}))
     assert guessed(table, "k = '003'") == 10

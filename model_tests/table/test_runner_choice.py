@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pktable import InvalidRequestError, Table
-from pktable.catalog import estimate
+from pktable.catalog import file_bounds
 from pktable.run import by_size
 from pktable_spec.covers import covers
 
@@ -175,7 +175,7 @@ def test_a_runner_that_is_not_there_is_refused(tmp_path: Path) -> None:
 def test_a_guess_of_few_rows_that_is_wrong_is_made_good(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(estimate, "PAGE_ROWS", 100)
+    monkeypatch.setattr(file_bounds, "PAGE_ROWS", 100)
     monkeypatch.setattr(by_size, "FOUND_ROWS", 50)
     options = {"deletion-vectors.enabled": "true", "bucket": "1"}
     table = Table.create(

@@ -29,8 +29,7 @@ from pktable.ingest.changes import ChangeKind
 from pktable.ingest.sources import accept_parts, accept_rows
 from pktable.merge_builder import MergeBuilder
 from pktable.predicate import Predicate, parse
-from pktable.run.of_frames import raised_for
-from pktable.run.runner import Query, RowChange, Runner, found_rows, understands_sparks_words
+from pktable.run.runner import Query, RowChange, Runner, found_rows, raised_for, understands_sparks_words
 from pktable.staged import RowWork, StagedRows
 from pktable.staged_write import StagedWrite, Work
 from pktable.staging import Stager

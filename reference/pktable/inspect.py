@@ -195,8 +195,8 @@ def _file_row(
 
 
 def _records(context: TableContext, bucket: BucketState, file: DataFileMeta) -> pa.Table:
+    from pktable.bucket.append_write import tracked_rows
     from pktable.bucket.reader import DataReader  # late, as everything else here is metadata
-    from pktable.bucket.row_ids import tracked_rows
 
     reader = DataReader(context, bucket.place, file)
     if context.options.row_tracking:

@@ -21,7 +21,7 @@ from pktable.format.metadata.schema import TableSchema
 from pktable.predicate import Predicate
 from pktable.predicate.literals import general
 from pktable.predicate.tree import Column, Expression
-from pktable.run.of_frames import raised_for
+from pktable.run.runner import raised_for
 from pktable.statements.assignments import Assignments, assigned, join_condition, texts_of, updated
 from pktable.statements.names import Names, join_of
 from pktable.statements.plan import SOURCE, TARGET, Clause, SparkText, Statement, When, qualified

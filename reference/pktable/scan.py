@@ -24,7 +24,7 @@ from pktable.bucket.read import BucketRead, by_file, live_record_count, read_buc
 from pktable.catalog.arguments import expect_flag, expect_limit
 from pktable.catalog.as_of import LATEST, AsOf
 from pktable.catalog.catalog import Catalog
-from pktable.catalog.estimate import rows_to_decode
+from pktable.catalog.file_bounds import rows_to_decode
 from pktable.catalog.read_plan import plan_read
 from pktable.catalog.snapshots import SnapshotLog
 from pktable.catalog.state import TableState

@@ -20,7 +20,7 @@ from pktable.format.types import Field, one_array
 from pktable.ingest.changes import ChangeKind, conform, conform_keys
 from pktable.ingest.maps import expect_distinct_keys
 from pktable.ingest.sources import accept_rows, is_spark_frame
-from pktable.run.of_frames import raised_for
+from pktable.run.runner import raised_for
 from pktable_spec.errors import InvalidRequestError
 from pktable_spec.vocabulary import RowKind
 

@@ -34,8 +34,8 @@ class Pieces:
             tables = [declared(table, schema) for piece in pieces for table in piece()]
             return pa.concat_tables([schema.empty_table(), *tables])
         from pktable.run.spark.errors import raised_here
-        from pktable.run.spark.pieces import frame_of_pieces
         from pktable.run.spark.types import spark_schema
+        from pktable.run.spark.wire import frame_of_pieces
 
         with raised_here():
             frame = frame_of_pieces(self.session, pieces, called, spark_schema(fields), spread=True)

@@ -166,8 +166,8 @@ class HudiScan(ArrowRows):
         return self._frame(*self._plan()[1:])
 
     def _frame(self, splits: Sequence[HudiSplit], fields: Sequence[Field]) -> Any:
-        from pktable.run.spark.pieces import frame_of_pieces
         from pktable.run.spark.types import spark_schema
+        from pktable.run.spark.wire import frame_of_pieces
 
         from pktable_hudi.native import native_frame, native_slices
 

@@ -6,7 +6,10 @@ good. Without deletion vectors a delete does so to the files that have a row to 
 The metadata of such a file has sequence numbers all the same. Without buckets each file counts from 0. With buckets
 they go on from file to file, so that a write that lost the race for its numbers changes metadata only.
 
-Clauses: APP-4, APP-5, APP-6, APP-13, APP-25, CMP-12, CMP-32, LSM-7.
+With row tracking a row keeps its id and its sequence number, which is the snapshot that wrote it, when it is written
+again: the new file stores both as columns. Where a stored sequence number is null, it is that of the file.
+
+Clauses: APP-4, APP-5, APP-6, APP-13, APP-24, APP-25, CMP-12, CMP-32, LSM-7.
 """
 
 from __future__ import annotations
@@ -14,11 +17,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from pktable_spec.errors import CorruptFileError
+from pktable_spec.vocabulary import ROW_ID, SEQUENCE_NUMBER
 
 from pktable.bucket.append_vectors import Vectors, merged
 from pktable.bucket.reader import DataReader, without_deleted
-from pktable.bucket.row_ids import tracked_rows
 from pktable.bucket.run_writer import FROM_COMPACTION, FROM_WRITE, RunWriter
 from pktable.context import TableContext
 from pktable.format.metadata.manifest import DataFileMeta
@@ -109,3 +115,27 @@ def rewrite_files(
         created=tuple(new.paths),
         read_under={name: vectors[name] for name in names if name in vectors},
     )
+
+
+def tracked_rows(reader: DataReader, columns: Sequence[str]) -> Iterator[tuple[int, pa.Table]]:
+    """Yield (position of the first row, rows) with ``columns``, `ROW_ID` and `SEQUENCE_NUMBER`, in file order.
+
+    Raises CorruptFileError if the file neither stores ids nor has a first one. Clauses: APP-24, APP-25.
+    """
+    file = reader.meta
+    stored = [name for name in (ROW_ID, SEQUENCE_NUMBER) if name in reader.stored.names]
+    if ROW_ID not in stored and file.first_row_id is None:
+        raise CorruptFileError(
+            "row ids", at=reader.path, expected="a first id or a column of ids", found="none"
+        )
+    for position, table in reader.read([*columns, *stored]):
+        if ROW_ID not in stored:
+            first = (file.first_row_id or 0) + position
+            table = table.append_column(
+                ROW_ID, pa.array(np.arange(first, first + table.num_rows, dtype=np.int64))
+            )
+        if SEQUENCE_NUMBER not in stored:
+            table = table.append_column(SEQUENCE_NUMBER, pa.nulls(table.num_rows, pa.int64()))
+        sequences = pc.fill_null(table.column(SEQUENCE_NUMBER), file.max_sequence_number)
+        table = table.drop_columns([SEQUENCE_NUMBER]).append_column(SEQUENCE_NUMBER, sequences)
+        yield position, table.select([*columns, ROW_ID, SEQUENCE_NUMBER])

@@ -31,9 +31,9 @@ from pktable.context import TableContext
 from pktable.format.arrow_nulls import declared
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.lsm.bucket import BucketPath
-from pktable.merge.deduplicate import Selected
 from pktable.merge.engine import Folded
 from pktable.merge.grouping import Flags, Indices, Window
+from pktable.merge.one_record import Selected
 from pktable.store.new_files import NewFiles
 
 INPUT: Final = "input"

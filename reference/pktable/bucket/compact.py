@@ -42,10 +42,9 @@ import pyarrow as pa
 from pktable_spec.vocabulary import SEQUENCE_NUMBER, VALUE_KIND
 
 from pktable.bucket.changelog import CompactionChangelog, looks_up_rows
-from pktable.bucket.fetch import fetch_rows
+from pktable.bucket.fetch import fetch_rows, late_keys, ordering_rows
 from pktable.bucket.index import write_index
 from pktable.bucket.kept_retractions import KeptRetractions
-from pktable.bucket.late import late_keys, ordering_rows
 from pktable.bucket.locate import Located, Locator
 from pktable.bucket.run_writer import FROM_COMPACTION, RunWriter
 from pktable.bucket.windows import merge

@@ -33,8 +33,8 @@ from pktable.format.metadata.manifest import DataFileMeta, IndexManifestEntry
 from pktable.format.types import FLOATS, Value, array_of, values_of
 from pktable.ingest.changes import KIND_COLUMN
 from pktable.lsm.runs import Key
-from pktable.merge.deduplicate import Deduplicate
 from pktable.merge.key_encoding import encode_keys
+from pktable.merge.one_record import Deduplicate
 from pktable.predicate import Predicate
 from pktable.predicate.tree import And, Column, Compare, Expression, In, Literal
 from pktable.store.new_files import NewFiles

@@ -2,25 +2,31 @@
 
 `key_bounds` decodes keys, `value_bounds` statistics: each column that a condition reads, of all files together.
 
+`rows_to_decode` guesses how many rows a read must decode: of a file that is sorted by key, only the pages that a
+condition leaves. Keys are taken to be spread evenly between the smallest and the greatest of a file. Nothing follows
+from the guess but who reads.
+
 Clauses: RD-8, RD-16, META-15.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from pktable.bucket.read import BucketRead
 from pktable.context import TableContext
 from pktable.datafile.evolution import converted, keeps_order, same_values
+from pktable.datafile.readers import PAGE_ROWS
 from pktable.format.binary_columns import column_of, decode_column
 from pktable.format.binary_row import arity_of
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.metadata.stats import null_counts_of
 from pktable.format.types import DataType, Field
-from pktable.predicate import Bounds
+from pktable.predicate import Bounds, Predicate, key_equalities, may_match
 
 Flags = npt.NDArray[np.bool_]
 End = tuple[npt.NDArray[Any], Flags]
@@ -150,3 +156,49 @@ def _together(parts: Sequence[Bounds], places: Sequence[Sequence[int]]) -> Bound
     return Bounds(
         low, high, joined([part.nullable for part in parts]), joined([part.present for part in parts])
     )
+
+
+PIECES: Final = 64  # of the keys of a file, of which a condition may leave some
+
+
+def rows_to_decode(context: TableContext, parts: Sequence[BucketRead], predicate: Predicate | None) -> int:
+    """Return about how many rows of ``parts`` are decoded to find those of ``predicate``."""
+    every = sum(file.row_count for part in parts for file in part.state.files)
+    keys = context.schema.key_fields
+    if predicate is None or not keys or keys[0].name not in predicate.columns():
+        return every
+    files = [
+        file
+        for part in parts
+        if not part.merges
+        for file in part.state.files
+        if file.file_name.endswith(".parquet") and file.schema_id == context.schema.id
+    ]
+    if not files:
+        return every
+    counts = np.array([file.row_count for file in files], np.int64)
+    values = key_equalities(predicate, [keys[0].name])
+    if values is not None:
+        needed = np.full(len(files), len(values) * PAGE_ROWS)
+    else:
+        needed = np.ceil(_shares(context, files, predicate) * counts).astype(np.int64) + PAGE_ROWS
+    return every - int(counts.sum()) + int(np.minimum(needed, counts).sum())
+
+
+def _shares(
+    context: TableContext, files: Sequence[DataFileMeta], predicate: Predicate
+) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Return the share of the keys of each file that may satisfy ``predicate``; 1 where they are not integers."""
+    name = context.schema.key_fields[0].name
+    found = key_bounds(context, files, [name])[name]
+    (first, _), (last, _) = found.low, found.high
+    if first.dtype.kind != "i":
+        return np.ones(len(files))
+    edges = np.linspace(first.astype(float), last.astype(float) + 1, PIECES + 1)
+    low = np.floor(edges[:-1]).ravel()
+    high = np.maximum(np.ceil(edges[1:]).ravel() - 1, low)
+    every = np.ones(len(low), bool)
+    pieces = Bounds((low, every), (high, every), nullable=~every, present=every)
+    may = may_match(predicate, {name: pieces}, len(low))
+    shares: np.ndarray[tuple[int], np.dtype[np.float64]] = may.reshape(PIECES, len(files)).mean(axis=0)
+    return shares

@@ -4,22 +4,27 @@
 2. It reports the files that nothing refers to.
 3. The runner checks the buckets, here or on a cluster.
 4. This process compares the row ids of all buckets, in a table with row tracking, and the hash indexes of those of a
-   partition, in one with dynamic buckets.
+   partition, in one with dynamic buckets. Where keys move between partitions, it looks for keys that lie in two.
+   Memory then holds the keys of the newest snapshot, in all of its buckets.
 5. The findings of all steps become one `Report`.
 
-Clauses: BKT-3, RD-11.
+Clauses: BKT-3, BKT-21, RD-11.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
+import numpy as np
+import pyarrow as pa
 from pktable_spec.errors import InvalidRequestError
 from pktable_spec.options import TableOptions, parse_options
 
+from pktable.bucket.moving import AT_BUCKET, AT_PARTITION, encoded_keys, known_places
+from pktable.bucket.read import BucketRead
 from pktable.catalog.arguments import expect_callable, expect_flag
 from pktable.catalog.as_of import AsOf
 from pktable.catalog.kept_changelogs import keeps_changelogs
@@ -29,13 +34,13 @@ from pktable.check.findings import ERROR, NOTE, Finding, Findings, counted
 from pktable.check.hash_indexes import check_partitions
 from pktable.check.history import BucketHistory, History
 from pktable.check.manifests import CheckedManifests
-from pktable.check.places import check_places
 from pktable.check.readable_snapshots import ReadableSnapshots, read_schemas, read_snapshots
 from pktable.check.row_ids import check_row_ids
 from pktable.check.unreferenced import note, unreferenced
 from pktable.context import TableContext
 from pktable.format.paths import TablePaths
 from pktable.kinds import kind_of
+from pktable.lsm.bucket import BucketState
 from pktable.store.file_io import FileIO
 from pktable.store.guard import guarded
 from pktable.watching import Progress
@@ -257,3 +262,45 @@ def check_here(
 
     for task in tasks:
         yield check_bucket(context, task, done)
+
+
+def check_places(context: TableContext, buckets: Sequence[BucketHistory], findings: Findings) -> None:
+    """Expect every key in one bucket of one partition, in the newest snapshot. Clauses: BKT-21."""
+    newest = max(
+        (one for bucket in buckets for last in bucket.versions[-1:] for one in last.snapshots), default=0
+    )
+    with findings.guard("RD-11", snapshots=[newest]):
+        tables = [
+            table for part in _parts(context, buckets, newest) for table in known_places(context, part, None)
+        ]
+        if not tables:
+            return
+        keys = pa.concat_tables(tables)
+        (encoded,) = encoded_keys(context, [keys])
+        order = np.argsort(encoded, kind="stable")
+        (twice,) = np.nonzero(encoded[order][1:] == encoded[order][:-1])
+        if len(twice):
+            at = order[twice[0] : twice[0] + 2]
+            places = [
+                context.place(row[AT_PARTITION], row[AT_BUCKET]).directory
+                for row in keys.take(pa.array(at)).to_pylist()
+            ]
+            findings.add(
+                "BKT-21",
+                "keys",
+                context.root,
+                expected="in one bucket of one partition; delete them and write the right row",
+                found=f"{counted(len(twice), 'key')} in two, one of them in {' and '.join(places)}",
+                snapshots=[newest],
+            )
+
+
+def _parts(context: TableContext, buckets: Iterable[BucketHistory], snapshot: int) -> Iterator[BucketRead]:
+    """Yield what a fresh read of a snapshot takes of each bucket."""
+    kind = kind_of(context.schema, context.root)
+    for bucket in buckets:
+        for version in bucket.versions[-1:]:
+            if snapshot in version.snapshots and version.entries:
+                live = tuple(entry.file for entry in version.entries)
+                wanted, merges = kind.files_to_read(context, live, fresh=True)
+                yield BucketRead(BucketState(bucket.place, tuple(wanted), version.indexes), merges)

@@ -23,8 +23,8 @@ from pktable_spec.options import TableOptions
 
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.lsm.bucket import BucketState
-from pktable.lsm.deleted_share import is_above
 from pktable.lsm.plan import SMALL_SHARE
+from pktable.lsm.universal import is_above
 
 Files = tuple[DataFileMeta, ...]
 

@@ -8,18 +8,18 @@ invisible until a compaction has found what they replace.
 Where all of these pick nothing, files with too many deleted rows are rewritten one by one, each in its level: that
 moves no record between runs, so the order of ages stays.
 
-Clauses: CMP-1 to CMP-8, CMP-18 to CMP-22, CMP-27 to CMP-29.
+Clauses: APP-19, CMP-1 to CMP-8, CMP-18 to CMP-22, CMP-27 to CMP-29.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 from pktable_spec.options import TableOptions
 
 from pktable.format.metadata.manifest import DataFileMeta
-from pktable.lsm.deleted_share import is_above
 from pktable.lsm.runs import Run
 
 
@@ -139,3 +139,11 @@ def _to_level(runs: Sequence[Run], count: int, max_level: int) -> Pick:
     output_level = max_level if count == len(runs) else runs[count].level - 1
     assert output_level > 0, "a pick that ends before a run of level 0 or 1 takes that, too"
     return Pick(output_level, tuple(file for run in runs[:count] for file in run.files))
+
+
+def is_above(threshold: Fraction, file: DataFileMeta, deleted_counts: Mapping[str, int]) -> bool:
+    """Return whether the share of deleted rows of ``file`` is above ``threshold``; equal to it is not above.
+
+    ``deleted_counts``: by data file, without the files that have none.
+    """
+    return deleted_counts.get(file.file_name, 0) > threshold * file.row_count

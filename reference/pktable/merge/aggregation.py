@@ -21,7 +21,6 @@ from pktable_spec.vocabulary import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, Row
 from pktable.format.types import is_atomic
 from pktable.merge.aggregates import AGGREGATES, MISSING, Aggregate
 from pktable.merge.arrays import is_comparable
-from pktable.merge.column import Column
 from pktable.merge.engine_options import (
     COUNT_LIMIT,
     DEFAULT_FUNCTION,
@@ -38,8 +37,8 @@ from pktable.merge.engine_options import (
     remove_on_delete,
 )
 from pktable.merge.grouping import Flags, Window
-from pktable.merge.segments import Computed, Segments, segments_of
-from pktable.merge.sketches import sketch_library
+from pktable.merge.segments import Column, Computed, Segments, segments_of
+from pktable.merge.serialized_sets import sketch_library
 from pktable.merge.user_order import user_order_of
 
 NAME: Final = "aggregation"

@@ -22,9 +22,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pktable.format.types import DataType, is_atomic
-from pktable.merge.column import Column
 from pktable.merge.grouping import Flags, Indices
-from pktable.merge.segments import Segments, valid
+from pktable.merge.segments import Column, Segments, valid
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,10 +32,9 @@ from pktable_spec.errors import UnsupportedOptionError
 from pktable_spec.options import parse_options
 
 from pktable.format.metadata.schema import TableSchema
-from pktable.merge.deduplicate import Deduplicate
 from pktable.merge.engine_options import ENGINE, EngineOptions
-from pktable.merge.first_row import FirstRow
 from pktable.merge.grouping import Flags, Indices, Window
+from pktable.merge.one_record import Deduplicate, FirstRow
 
 
 class Folded(Protocol):

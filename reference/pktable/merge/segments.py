@@ -24,7 +24,7 @@ import pyarrow as pa
 from pktable_spec.vocabulary import KEY_PREFIX, VALUE_KIND, RowKind
 
 from pktable.format.arrow_buffers import stored_values
-from pktable.format.types import one_array
+from pktable.format.types import DataType, one_array
 from pktable.merge.grouping import Flags, Indices, Window, is_add, parts_of, taken
 
 
@@ -235,3 +235,20 @@ def _either(alive: Flags, computed: pa.Array, newest: Any) -> pa.Array:
     """Return the next computed value where a key has a row, else that of the newest record."""
     both = pa.concat_arrays([computed, one_array(newest)])
     return both.take(pa.array(np.where(alive, np.cumsum(alive) - 1, len(computed) + np.arange(len(alive)))))
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column to aggregate.
+
+    ``delimiter``: the text that joins the values of ``listagg``. ``distinct``: whether ``collect`` keeps one of equal
+    elements. ``nested_key``: the fields of the rows of ``nested_update`` that identify them; of rows without a key
+    all are kept. ``limit``: the number of rows up to which ``nested_update`` adds some, None for any number.
+    """
+
+    name: str
+    type: DataType
+    delimiter: str = ","
+    distinct: bool = False
+    nested_key: tuple[str, ...] = ()
+    limit: int | None = None

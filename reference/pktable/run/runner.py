@@ -13,6 +13,7 @@ Clauses: CMT-12, RD-9, RD-12.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, Protocol, TypeVar
 
@@ -28,6 +29,7 @@ from pktable.format.metadata.schema import TableSchema
 from pktable.format.types import BINARIES, STRINGS, DataType
 from pktable.format.vectors.deletion_vector import DeletionVector
 from pktable.ingest.changes import ChangeKind
+from pktable.ingest.sources import is_spark_frame
 from pktable.kinds import kind_of
 from pktable.lsm.bucket import BucketChange, BucketId, BucketState, ChangeRead
 from pktable.lsm.universal import Pick
@@ -344,3 +346,15 @@ def found_rows(runner: Runner, context: TableContext, query: Query) -> list[Foun
     """
     pieces = [SearchTask(piece, query.predicate) for part in query.parts for piece in by_file(part)]
     return gathered(runner.results(context, pieces)) if pieces else []
+
+
+@contextmanager
+def raised_for(rows: Any) -> Iterator[None]:
+    """Turn a failure of Spark's inside the block into our error, where ``rows`` are a DataFrame that is run there."""
+    if not is_spark_frame(rows):
+        yield
+        return
+    from pktable.run.spark.errors import raised_here  # late: it brings Spark
+
+    with raised_here():
+        yield

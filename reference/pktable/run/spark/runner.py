@@ -5,16 +5,21 @@ error of ours comes back as a value and is raised in the driver as the error it 
 used, so that Spark Connect serves as well. Executors, its server's too, import pktable and see the table's files under
 the same paths as the driver.
 
-Clauses: TBL-6, TBL-11, CMP-16, CMT-12, RD-1, RD-3, RD-9, RD-12.
+The size of a DataFrame is what Spark's optimizer estimates. A scan counts as the bytes of its files, local rows as what
+they take, a join as the product of its sides. Nothing is known of an RDD, and of a table without statistics: Spark then
+says the greatest size there is.
+
+Clauses: TBL-6, TBL-11, TBL-22, CMP-16, CMT-12, RD-1, RD-3, RD-9, RD-12.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 from pktable_spec.errors import InvalidRequestError, PkTableError
@@ -37,17 +42,23 @@ from pktable.predicate import Predicate
 from pktable.predicate.arrow_eval import may_fail
 from pktable.run.runner import ChangeQuery, Piece, Query, Result, RowChange, Work
 from pktable.run.spark.errors import raised_here
-from pktable.run.spark.frame_size import estimated_bytes
-from pktable.run.spark.jobs import described, names_jobs
 from pktable.run.spark.native_scan import PLACE_FIELDS, ROW_ID_FIELD, native_scan, native_test
-from pktable.run.spark.pieces import frame_of_pieces
 from pktable.run.spark.relations import renewed
 from pktable.run.spark.row_changes import divided_rows
-from pktable.run.spark.settings import in_ansi_mode
+from pktable.run.spark.settings import described, in_ansi_mode, names_jobs
 from pktable.run.spark.shares import needed_columns, shares
 from pktable.run.spark.statements import changed_rows, source_frame
 from pktable.run.spark.types import for_spark, read_schema, spark_schema, with_times_of
-from pktable.run.spark.wire import BLOBS, Batches, blob_table, collected, result_batch, unpickled, whole_frame
+from pktable.run.spark.wire import (
+    BLOBS,
+    Batches,
+    blob_table,
+    collected,
+    frame_of_pieces,
+    result_batch,
+    unpickled,
+    whole_frame,
+)
 from pktable.run.spark.workers import map_batches
 from pktable.run.spark.write import KIND_GIVEN, write_frame
 from pktable.statements.plan import Statement
@@ -343,3 +354,23 @@ def _arrow(frame: DataFrame) -> pa.Table:
         raise InvalidRequestError(
             f"rows: Arrow has no type for a column of this DataFrame: {error}"
         ) from None
+
+
+UNKNOWN: Final = 1 << 60  # Spark's own default size, and whatever is joined with it, is at least this
+STATISTICS: Final = re.compile(r"Statistics\(sizeInBytes=([\d.]+(?:E\+\d+)?) (B|[KMGTPE]iB)")
+UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+
+
+def estimated_bytes(frame: DataFrame) -> int | None:
+    """Return about how many bytes the rows of ``frame`` take, None if Spark does not know. Starts no job."""
+    plan = getattr(frame, "_jdf", None)
+    if plan is not None:
+        # EXPLAIN COST prints the same number, but plans the query another time.
+        size = int(plan.queryExecution().optimizedPlan().stats().sizeInBytes())
+    else:  # Spark Connect
+        explained = frame.sparkSession.sql("EXPLAIN COST SELECT * FROM {rows}", rows=frame).collect()
+        found = STATISTICS.search(explained[0][0])
+        if found is None:
+            return None
+        size = int(float(found[1]) * 1024 ** UNITS.index(found[2]))
+    return size if size < UNKNOWN else None

@@ -1,13 +1,15 @@
 """The wire between driver and executors: Arrow tables and pickled pieces of work there, pickled results back.
 
-Clauses: TBL-6, RD-11.
+A frame of pieces gives tables back: each task reads pieces that were pickled in the driver.
+
+Clauses: LOG-36, RD-11, RD-12, TBL-6.
 """
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -15,6 +17,8 @@ from pyspark.sql.types import StructType
 
 from pktable.format.arrow_nulls import with_masked
 from pktable.run.spark.errors import raised_here
+from pktable.run.spark.types import for_spark
+from pktable.run.spark.workers import map_batches
 
 BLOBS = "blob binary"
 """The schema of a frame of pickled values, one a row."""
@@ -54,3 +58,30 @@ def collected(frame: DataFrame) -> list[Any]:
     """Run the job of a frame of `BLOBS` and return its values. Raises the error of ours that made it fail."""
     with raised_here():
         return [pickle.loads(row.blob) for row in frame.collect()]
+
+
+Piece = TypeVar("Piece")
+
+
+def frame_of_pieces(
+    session: SparkSession,
+    pieces: Sequence[Piece],
+    read: Callable[[Piece], Iterator[pa.Table]],
+    schema: StructType,
+    *,
+    spread: bool = False,
+) -> DataFrame:
+    """Return a lazy DataFrame of the rows that ``read`` yields of all ``pieces``, which pickle. Starts no job.
+
+    ``spread``: whether each piece is a task of its own.
+    """
+    if not pieces:
+        return session.createDataFrame([], schema)
+
+    def read_all(batches: Batches) -> Batches:
+        for piece in unpickled(batches):
+            for table in read(piece):
+                yield from for_spark(table).to_batches()
+
+    blobs = whole_frame(session, blob_table(list(pieces)))
+    return map_batches(blobs.repartition(len(pieces)) if spread else blobs, read_all, schema)
