@@ -30,7 +30,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pktable.bucket.reader import BATCH_ROWS
 from pktable.format.vectors.deletion_vector import DeletionVector, Positions, VectorBuilder, decode_vector
-from pktable.format.vectors.index_file import VectorRange, decode_index, encode_index
+from pktable.format.vectors.index_file import VectorRange, encode_index, open_index
 
 from benchmarks.machine import describe, hardware
 
@@ -148,7 +148,7 @@ class MapLayout(Layout):
             return {}
         data = self._path.read_bytes()
         self.read_bytes = len(data)
-        return decode_index(data, self._ranges, at=str(self._path))
+        return dict(open_index(data, self._ranges, at=str(self._path)))
 
     def read(self) -> Mapping[str, Masker]:
         return {name: vector.mask for name, vector in self._vectors().items()}

@@ -37,7 +37,7 @@ from pktable.format.vectors.deletion_vector import (
     decode_vector,
     encode_vector,
 )
-from pktable.format.vectors.index_file import VectorRange, decode_index
+from pktable.format.vectors.index_file import VectorRange, open_index
 from pktable.lsm.runs import KeyOrder
 from pktable.predicate import parse
 from pktable_hudi.actions import Decision
@@ -167,7 +167,7 @@ def _index(data: bytes) -> None:
     for number, length in enumerate(lengths):
         ranges.append(VectorRange(f"f{number}", offset, length, None))
         offset += length + 8
-    decode_index(data[1 + len(lengths) :], ranges, at="x")
+    dict(open_index(data[1 + len(lengths) :], ranges, at="x"))
 
 
 def _data_file(kind: str) -> Target:

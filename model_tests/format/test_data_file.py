@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pktable.datafile.columns import PARQUET_WRITE_OPTIONS, file_schema, key_column_names
+from pktable.datafile.columns import PARQUET_WRITE_OPTIONS, file_schema
 from pktable.format.metadata.schema import TableSchema
 from pktable.format.partition_path import escaped, partition_path
 from pktable.format.types import Field, parse_columns, parse_type
@@ -29,7 +29,6 @@ SCHEMA = TableSchema(0, FIELDS, 20, ("dt",), ("dt", "id"), {}, "", 0)
 def test_a_data_file_holds_keys_then_sequence_then_kind_then_all_columns() -> None:
     schema = file_schema(SCHEMA)
     assert schema.names == ["_KEY_id", "_SEQUENCE_NUMBER", "_VALUE_KIND", *SCHEMA.value_names]
-    assert key_column_names(SCHEMA) == ["_KEY_id"]
     assert [field.nullable for field in schema][:5] == [False] * 5
     assert [field.type for field in schema][:3] == [pa.int64(), pa.int64(), pa.int8()]
     assert schema.remove_metadata().field("r").type == SCHEMA.arrow_schema.field("r").type

@@ -11,7 +11,7 @@ import pytest
 from pktable import Table
 from pktable.format.metadata.manifest import IndexManifestEntry, decode_index_manifest
 from pktable.format.metadata.snapshot import decode_snapshot
-from pktable.format.vectors.index_file import decode_index
+from pktable.format.vectors.index_file import open_index
 from pktable_spec.covers import covers
 
 from model_tests.backends.spark_session import spark_session
@@ -86,7 +86,7 @@ def positions(name: str, snapshot: int) -> list[list[int]]:
     found = []
     for entry in index_entries(name, snapshot):
         path = VECTORS / name / "table" / "index" / entry.file_name
-        vectors = decode_index(path.read_bytes(), entry.ranges or (), at=str(path))
+        vectors = dict(open_index(path.read_bytes(), entry.ranges or (), at=str(path)))
         found += [vector.positions().tolist() for vector in vectors.values()]
     return found
 
@@ -116,7 +116,7 @@ def test_64_bit_vectors_tell_their_cardinality() -> None:
         ranges = entry.ranges or ()
         found = [one.cardinality for one in ranges]
         path = VECTORS / "vectors-of-64-bits/table/index" / entry.file_name
-        vectors = decode_index(path.read_bytes(), ranges, at=str(path))
+        vectors = dict(open_index(path.read_bytes(), ranges, at=str(path)))
         assert found == [vector.cardinality for vector in vectors.values()]
         assert {vector.bits for vector in vectors.values()} == {64}
 
@@ -125,7 +125,7 @@ def test_64_bit_vectors_tell_their_cardinality() -> None:
 def test_one_index_file_holds_vectors_of_both_kinds() -> None:
     (entry,) = index_entries("vectors-of-both-kinds", 6)
     path = VECTORS / "vectors-of-both-kinds/table/index" / entry.file_name
-    vectors = decode_index(path.read_bytes(), entry.ranges or (), at=str(path))
+    vectors = dict(open_index(path.read_bytes(), entry.ranges or (), at=str(path)))
     assert sorted(vector.bits for vector in vectors.values()) == [32, 64, 64]
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from pktable_spec.errors import InvalidRequestError
-from pktable_spec.vocabulary import APPEND
 
 from pktable.cli.app import (
     DryRun,
@@ -31,6 +30,7 @@ from pktable.cli.progress import note
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from pktable.catalog.effects import Result
     from pktable.table import Table
 
 
@@ -214,12 +214,12 @@ def delete(
 ) -> None:
     """Delete rows matching a condition.
 
-    A dry run counts them. Result: rows, snapshot (null if none was made), dry_run.
+    A dry run counts them. Result: rows (null if nobody knows), snapshot (null if none was made), dry_run.
     Of a Hudi table: rows, instant (null if there was none to delete), dry_run.
     """
     table = open_table(path, spark, storage=storage)
-    snapshot = None if dry_run else table.delete(where=where)
-    _print_statement("delete", table, where, snapshot, dry_run, output)
+    done = None if dry_run else table.delete(where=where)
+    _print_statement("delete", table, where, done, dry_run, output)
 
 
 @app.command()
@@ -241,7 +241,7 @@ def update(
 ) -> None:
     """Update columns of rows matching a condition.
 
-    A dry run counts them. Result: rows, snapshot (null if none was made), dry_run.
+    A dry run counts them. Result: rows (null if nobody knows), snapshot (null if none was made), dry_run.
     """
     table = open_table(path, spark, storage=storage)
     values = {}
@@ -250,34 +250,23 @@ def update(
         if not equals or name.strip() in values:
             raise InvalidRequestError(f"--set: expected COLUMN=SQL, each column once, found {text!r}")
         values[name.strip()] = value.strip()
-    snapshot = None if dry_run else table.update(values, where=where)
-    _print_statement("update", table, where, snapshot, dry_run, output)
+    done = None if dry_run else table.update(values, where=where)
+    _print_statement("update", table, where, done, dry_run, output)
 
 
 def _print_statement(
-    verb: str, table: Table, where: str | None, snapshot: int | None, dry_run: bool, output: Format
+    verb: str, table: Table, where: str | None, done: Result | None, dry_run: bool, output: Format
 ) -> None:
-    """Print what a statement did, after which ``snapshot`` was the latest (None: it changed nothing), or would do."""
+    """Print what a statement did, or would do. ``done``: None if it changed nothing.
+
+    The number of rows is not known if others committed between the write and its compaction.
+    """
+    count: int | None = 0
     if dry_run:
         count = table.count(fresh=True, where=where)
-    elif snapshot is None:
-        count = 0
-    elif table.schema.primary_keys:
-        count = _rows_written(table, snapshot)
-    else:
-        gone = table.count(snapshot=snapshot - 1) - table.count(snapshot=snapshot)
-        # An update adds as many rows as it takes away.
-        count = gone or table.count(where=where, snapshot=snapshot - 1)
-    done = counted(count, "row")
-    print_change(f"{done} {verb}d", f"would {verb} {done}", snapshot, dry_run, output, rows=count)
-
-
-def _rows_written(table: Table, snapshot: int) -> int:
-    """Return how many rows the write wrote after which ``snapshot`` was the latest."""
-    log, found = table.catalog.snapshots, table.catalog.snapshots.read(snapshot)
-    user = found.commit_user
-    while (
-        found.commit_user != user or found.commit_kind != APPEND
-    ):  # its compaction follows, and others between
-        found = log.read(found.id - 1)
-    return found.delta_record_count
+    elif done is not None:
+        effect = done.effect
+        counts = (effect.deleted, effect.updated) if effect else (None, None)
+        count = counts[verb == "update"]
+    rows = "rows" if count is None else counted(count, "row")
+    print_change(f"{rows} {verb}d", f"would {verb} {rows}", done, dry_run, output, rows=count)

@@ -37,11 +37,6 @@ PARQUET_WRITE_OPTIONS: Final[dict[str, Any]] = {
 """Arguments of `pyarrow.parquet.ParquetWriter`, except the compression. Clauses: META-10, META-82."""
 
 
-def key_column_names(schema: TableSchema) -> list[str]:
-    """Return the names of a data file's key columns. Clauses: META-7."""
-    return [KEY_PREFIX + name for name in schema.key_names]
-
-
 def file_schema(schema: TableSchema) -> pa.Schema:
     """Return the columns of a data file as an Arrow schema with Parquet field ids.
 

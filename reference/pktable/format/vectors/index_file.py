@@ -59,18 +59,10 @@ def encode_index(vectors: Mapping[str, DeletionVector]) -> tuple[bytes, tuple[Ve
     return b"".join(parts), tuple(ranges)
 
 
-def decode_index(data: bytes, ranges: Sequence[VectorRange], *, at: str) -> dict[str, DeletionVector]:
-    """Return the vectors of a DV index file by data file. Raises CorruptFileError.
+def open_index(data: bytes, ranges: Sequence[VectorRange], *, at: str) -> Mapping[str, DeletionVector]:
+    """Return the vectors of a DV index file by data file, each decoded and checked when it is first asked for.
 
     ``ranges``: all ranges of the file, in any order, as the index manifest lists them.
-    Clauses: DVF-1, DVF-5, DVF-9, DVF-12.
-    """
-    return dict(open_index(data, ranges, at=at))
-
-
-def open_index(data: bytes, ranges: Sequence[VectorRange], *, at: str) -> Mapping[str, DeletionVector]:
-    """Return the vectors as `decode_index`, each of them decoded and checked when it is first asked for.
-
     Raises CorruptFileError if the ranges do not cover the file; a look-up raises it for a damaged vector.
     Clauses: DVF-1, DVF-5, DVF-9, DVF-12.
     """
