@@ -7,6 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pktable import InvalidRequestError, SnapshotNotFoundError, Table
+from pktable.run.runner import TASK_BYTES
 from pktable.spark_source import pieces
 from pktable.spark_source.data_source import PkTableSource
 from pktable_spec.covers import covers
@@ -31,7 +32,7 @@ def as_rows(found: pa.Table) -> set[tuple[object, ...]]:
 
 
 @covers("RD-12", "RD-27")
-@pytest.mark.parametrize("bytes", [0, pieces.TASK_BYTES])
+@pytest.mark.parametrize("bytes", [0, TASK_BYTES])
 def test_a_read_is_that_of_the_table(table: Table, bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pieces, "TASK_BYTES", bytes)
     assert as_rows(read(table.path)) == rows(table)

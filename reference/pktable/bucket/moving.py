@@ -36,14 +36,14 @@ from pktable.lsm.runs import Key
 from pktable.merge.key_encoding import encode_keys
 from pktable.merge.one_record import Deduplicate
 from pktable.predicate import Predicate
-from pktable.predicate.tree import And, Column, Compare, Expression, In, Literal
+from pktable.predicate.tree import And, Column, Expression
+from pktable.statements.pruning import among
 from pktable.store.new_files import NewFiles
 
 AT_PARTITION: Final = "__pktable_at_partition"
 AT_BUCKET: Final = "__pktable_at_bucket"
 """The columns that say where the key of a row is: a BinaryRow and a number, null if it has no row."""
 NOWHERE: Final = -1
-FEW_KEYS: Final = 1000
 PAIR: Final = ("__pktable_partition", "__pktable_bucket", "__pktable_is_here")
 """The columns of what is remembered of a key for each partition that it has been in: the number of the partition, the
 bucket, and whether the row is there now.
@@ -392,14 +392,7 @@ def _condition(context: TableContext, rows: pa.Table) -> Predicate | None:
     for field in context.schema.key_fields:
         if field.type.root in (*FLOATS, "BOOLEAN"):
             continue
-        column, kind = Column(field.name, field.type), field.type
-        values = pc.unique(rows.column(field.name))
-        if len(values) <= FEW_KEYS:
-            found.append(In(column, tuple(values_of(values, kind)), has_null=False))
-        else:
-            ends = pc.min_max(values)
-            low, high = values_of(pa.array([ends["min"].as_py(), ends["max"].as_py()], values.type), kind)
-            found += [Compare(">=", column, Literal(low, kind)), Compare("<=", column, Literal(high, kind))]
+        found += among(Column(field.name, field.type), pc.unique(rows.column(field.name)))
     if not found:
         return None
     return Predicate("the keys of the rows", And(tuple(found)) if len(found) > 1 else found[0])

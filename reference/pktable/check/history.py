@@ -30,7 +30,7 @@ from pktable.lsm.bucket import BucketId, BucketPath
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A bucket as it is in consecutive ``snapshots`` (ids, ascending).
+    """A bucket as it is in consecutive ``snapshots`` (ids, ascending; none as long as it may have more).
 
     ``first``: how many snapshots were followed before these. ``entries``: of its live files. ``indexes``: the entries
     of its DV index files. ``hashes``: that of its hash index file, None if it has none. ``vectors_known``: False if the
@@ -58,19 +58,6 @@ class BucketHistory:
     changelog: tuple[ChangelogFile, ...] = ()
 
 
-@dataclass(slots=True)
-class _Open:
-    """The current version of a bucket; see `Version`."""
-
-    first: int
-    entries: tuple[ManifestEntry, ...]
-    indexes: tuple[IndexManifestEntry, ...]
-    hashes: IndexManifestEntry | None
-    vectors_known: bool
-    vectors_enabled: bool
-    apart: bool
-
-
 @dataclass
 class History:
     """Follows the snapshots of a table, oldest first, and records the versions of each bucket.
@@ -85,7 +72,7 @@ class History:
     index_files: set[str] = field(default_factory=set)
     _ids: list[int] = field(default_factory=list)
     _closed: dict[BucketId, list[Version]] = field(default_factory=dict)
-    _open: dict[BucketId, _Open] = field(default_factory=dict)
+    _open: dict[BucketId, Version] = field(default_factory=dict)
     _live: dict[BucketId, Entries] = field(default_factory=dict)
     _indexes: dict[BucketId, tuple[IndexManifestEntry, ...]] | None = field(default_factory=dict)
     _hashes: dict[BucketId, IndexManifestEntry] = field(default_factory=dict)
@@ -320,7 +307,7 @@ class History:
             entries = tuple(self._live.get(identity, {}).values())
             indexes = (self._indexes or {}).get(identity, ())
             hashes = self._hashes.get(identity)
-            new = _Open(len(self._ids), entries, indexes, hashes, known, enabled, apart)
+            new = Version(len(self._ids), (), entries, indexes, hashes, known, enabled, apart)
             old = self._open.get(identity)
             if old is not None and replace(old, first=new.first, apart=apart) == new:
                 continue
@@ -331,16 +318,7 @@ class History:
     def _close(self, identity: BucketId) -> None:
         old = self._open.pop(identity, None)
         if old is not None:
-            version = Version(
-                old.first,
-                tuple(self._ids[old.first :]),
-                old.entries,
-                old.indexes,
-                old.hashes,
-                old.vectors_known,
-                old.vectors_enabled,
-                old.apart,
-            )
+            version = replace(old, snapshots=tuple(self._ids[old.first :]))
             self._closed.setdefault(identity, []).append(version)
 
     # ------------------------------------------------------------ snapshots

@@ -40,6 +40,7 @@ from pktable.ingest.changes import ChangeKind
 from pktable.ingest.parts import Spooled
 from pktable.lsm.bucket import BucketId
 from pktable.run.runner import (
+    TASK_BYTES,
     ChangeQuery,
     Piece,
     Query,
@@ -59,7 +60,7 @@ TINY_ROWS: Final = 10_000
 FOUND_ROWS: Final = 50_000
 SMALL_BYTES = 32 << 20
 SMALL_ROWS: Final = 4_000_000
-COMPACTED_BYTES: Final = AT_ONCE * (64 << 20)
+COMPACTED_BYTES: Final = AT_ONCE * TASK_BYTES
 BROUGHT_BYTES: Final = 16 << 20
 HELD_BYTES: Final = 256 << 20
 

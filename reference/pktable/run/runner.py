@@ -227,6 +227,8 @@ class ChangeQuery:
 
 
 SYSTEM_WIDTH: Final = 9
+TASK_BYTES: Final = 64 << 20
+"""Of input, that make a task of Spark: small buckets share one up to as much."""
 RUNNERS: Final = ("local", "spark")
 
 

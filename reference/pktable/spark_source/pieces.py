@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 from pktable_spec.errors import CorruptFileError, InvalidRequestError
@@ -31,11 +31,9 @@ from pktable.format.metadata.snapshot import Snapshot
 from pktable.kinds import kind_of
 from pktable.lsm.bucket import BucketId, ChangeRead
 from pktable.predicate import Predicate, parse
+from pktable.run.runner import TASK_BYTES
 from pktable.run.spark.types import as_nullable, for_spark, read_schema
 from pktable.scan import Split
-
-TASK_BYTES: Final = 64 << 20
-"""Of data files that several small pieces may bring to one task."""
 
 
 class Piece(Protocol):

@@ -10,7 +10,7 @@ Clauses: STM-5.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,6 +21,7 @@ from pktable.predicate.tree import And, Column, Compare, Expression, In, Literal
 from pktable.statements.plan import SOURCE, TARGET, SparkText, Statement, When, qualified
 
 MOST_VALUES: Final = 1000
+"""Each of which is looked for in the bounds of files. Of more, the range is."""
 
 
 def target_condition(statement: Statement, source: pa.Table | None) -> Expression | None:
@@ -60,10 +61,16 @@ def _of_values(statement: Statement, source: pa.Table) -> Iterator[Expression]:
         values = pc.unique(
             evaluated({"value": right}, renamed, lambda _: statement.shown_on).column("value").drop_null()
         )
-        if len(values) <= MOST_VALUES:
-            yield In(left, tuple(values_of(values, t)), has_null=False)
-        else:
-            low, high = (pc.min_max(values)[end] for end in ("min", "max"))
-            first, last = values_of(pa.array([low.as_py(), high.as_py()], values.type), t)
-            yield Compare(">=", left, Literal(first, t))
-            yield Compare("<=", left, Literal(last, t))
+        yield from among(left, values)
+
+
+def among(column: Column, values: Any) -> Iterator[Expression]:
+    """Yield conditions that hold where ``column`` has one of ``values``, an Arrow array: these, or their range."""
+    kind = column.type
+    if len(values) <= MOST_VALUES:
+        yield In(column, tuple(values_of(values, kind)), has_null=False)
+        return
+    ends = pc.min_max(values)
+    low, high = values_of(pa.array([ends["min"].as_py(), ends["max"].as_py()], values.type), kind)
+    yield Compare(">=", column, Literal(low, kind))
+    yield Compare("<=", column, Literal(high, kind))

@@ -33,7 +33,7 @@ from pktable.run.local import (
     row_change,
     vectors_of_places,
 )
-from pktable.run.runner import FoundRows, Query, RowChange
+from pktable.run.runner import TASK_BYTES, FoundRows, Query, RowChange
 from pktable.run.spark.types import with_times_of
 from pktable.run.spark.wire import BLOBS, Batches, collected, result_batch, whole_frame
 from pktable.run.spark.workers import map_batches
@@ -42,7 +42,6 @@ from pktable.statements.plan import KIND, Statement
 FEW_BYTES: Final = 4 << 20
 """Arrow memory of new rows that the driver writes by itself."""
 LEAST_BYTES: Final = 64 << 10
-TASK_BYTES: Final = 64 << 20
 FIRST_IDS: Final = StructType([StructField(FILE, StringType()), StructField(FIRST_ID, LongType())])
 
 

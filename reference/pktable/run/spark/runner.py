@@ -40,7 +40,7 @@ from pktable.ingest.parts import Spooled
 from pktable.lsm.bucket import BucketId
 from pktable.predicate import Predicate
 from pktable.predicate.arrow_eval import may_fail
-from pktable.run.runner import ChangeQuery, Piece, Query, Result, RowChange, Work
+from pktable.run.runner import TASK_BYTES, ChangeQuery, Piece, Query, Result, RowChange, Work
 from pktable.run.spark.errors import raised_here
 from pktable.run.spark.native_scan import PLACE_FIELDS, ROW_ID_FIELD, native_scan, native_test
 from pktable.run.spark.relations import renewed
@@ -65,7 +65,6 @@ from pktable.statements.plan import Statement
 from pktable.store.new_files import NewFiles, remove_quietly
 from pktable.watching import Progress, report
 
-TASK_BYTES = 64 << 20  # of input that several small buckets may bring to one task
 FEWEST_TASKS = 16  # that many small buckets make, so that all cores have some
 CHECK_JOBS, CHECK_JOBS_AT_ONCE = 32, 4
 MOST_ROWS = (1 << 31) - 1  # that a limit of Spark's can say
