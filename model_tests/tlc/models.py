@@ -243,6 +243,23 @@ def _fence_scope(constants: Mapping[str, Any]) -> str:
     )
 
 
+def _assignment_scope(constants: Mapping[str, Any]) -> str:
+    """Return the scope of a model of writers who give keys to buckets."""
+    writers, keys = (len(_model_values(constants[name])) for name in ("Writers", "Keys"))
+    commits = "1 commit" if constants["CommitLimit"] == 1 else f"{constants['CommitLimit']} commits"
+    return f"{writers} writers, {keys} keys, {constants['Target']} a bucket, {commits}"
+
+
+def _moving_scope(constants: Mapping[str, Any]) -> str:
+    """Return the scope of a model of keys that move between partitions."""
+    counts = {
+        name: len(_model_values(constants[f"{name.title()}s"])) for name in ("writer", "compactor", "key")
+    }
+    words = [f"{count} {name}{'s' if count > 1 else ''}" for name, count in counts.items()]
+    partitions = len(_model_values(constants["Partitions"]))
+    return ", ".join([*words, f"{partitions} partitions", f"{constants['CommitLimit']} writes"])
+
+
 def _retention_scope(constants: Mapping[str, Any]) -> str:
     """Return the scope of a model of what an expiry keeps."""
     kinds = {"expiry": "Expirers", "tag": "Tags", "branch": "Branches", "consumer": "Consumers"}
@@ -273,6 +290,8 @@ def _scope(model: Model) -> str:
         "CleanLimit": _clean_scope,
         "Enders": _archive_scope,
         "Putters": _fence_scope,
+        "Target": _assignment_scope,
+        "Partitions": _moving_scope,
         "CopiesKept": _retention_scope,
     }
     for name, scope in scopes.items():
