@@ -21,8 +21,8 @@ from pktable.datafile.readers import LIBRARY_ERRORS, OrcRows, ParquetRows
 from pktable.format import avro, bounds
 from pktable.format.avro import decode_container
 from pktable.format.bounds import MOST_JSON_BYTES
-from pktable.format.metadata.columnar_records import decode_columnar
 from pktable.format.metadata.json_text import decode_json
+from pktable.format.metadata.manifest_fields import decode_columnar
 from pktable.format.metadata.schema import decode_schema
 from pktable.format.types import DataType
 from pktable.format.vectors.deletion_vector import DeletionVector
@@ -101,7 +101,7 @@ def test_a_columnar_manifest_with_one_long_text_for_all_rows_is_refused(
     pq.write_table(pa.table({"f": column}), sink, store_schema=False)
     data = sink.getvalue().to_pybytes()
     assert len(decode_columnar(data, "x") or ()) == 2000
-    monkeypatch.setattr("pktable.format.metadata.columnar_records.MOST_UNPACKED_BYTES", 1 << 20)
+    monkeypatch.setattr("pktable.format.metadata.manifest_fields.MOST_UNPACKED_BYTES", 1 << 20)
     with pytest.raises(CorruptFileError, match="bytes of records"):
         decode_columnar(data, "x")
 

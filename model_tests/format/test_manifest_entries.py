@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from pktable import CorruptFileError
-from pktable.catalog.manifests import Manifests
+from pktable.catalog.manifests import Manifests, decode_entries
 from pktable.format.metadata import manifest_fields
 from pktable.format.metadata.manifest import (
     ADD,
@@ -20,7 +20,6 @@ from pktable.format.metadata.manifest import (
     ManifestFileMeta,
     encode_manifest,
 )
-from pktable.format.metadata.manifest_entries import decode_entries
 from pktable.format.metadata.record_columns import ColumnarValues
 from pktable.format.metadata.schema import TableSchema
 from pktable.format.metadata.stats import SimpleStats

@@ -16,7 +16,7 @@ from pktable.catalog import (
     branches,
     changes,
     commit,
-    commit_ids,
+    earlier_commits,
     fast_forward,
     fences,
     publish,
@@ -421,7 +421,7 @@ PROTOCOL = (
     ),
     _mutant(
         37, "a write is committed again under its identifier",
-        reworded(commit_ids, ("if wanted not in self._seen:", "if True:")),
+        reworded(earlier_commits, ("if wanted not in self._seen:", "if True:")),
         "CMT-53", "a: write only",
         "a lose put_if_absent snapshot-; a interrupt before read snapshot-; a", "write 6 was committed twice",
     ),

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from pktable import CommitConflictError, CorruptFileError, SnapshotNotFoundError, Table
 from pktable.catalog.changes import CommitId
-from pktable.format.metadata.manifest_entries import ManifestEntries
+from pktable.catalog.manifests import ManifestEntries
 from pktable.format.metadata.snapshot import encode_snapshot
 from pktable.ingest.changes import ChangeKind
 from pktable.staged import StagedCompaction

@@ -31,7 +31,7 @@ from pktable.bucket.moving import MovingKeys
 from pktable.bucket.write import BucketAppend
 from pktable.catalog.changes import Assignment, Replaces, TouchedPartitions
 from pktable.catalog.commit import Committer
-from pktable.catalog.delta_commits import is_full_compaction_due
+from pktable.catalog.earlier_commits import is_full_compaction_due
 from pktable.catalog.isolation import CLAUSE as STALE
 from pktable.catalog.isolation import Isolation
 from pktable.catalog.read_plan import plan_read

@@ -27,8 +27,7 @@ from pktable_spec.vocabulary import COMPACT
 
 from pktable.catalog.branch_names import gone
 from pktable.catalog.changes import CatalogChange, CommitId, Conflicts, with_row_ids
-from pktable.catalog.commit_ids import CommitIds
-from pktable.catalog.delta_commits import delta_commits_after
+from pktable.catalog.earlier_commits import CommitIds, delta_commits_after
 from pktable.catalog.fences import BEGUN, FenceTakenError
 from pktable.catalog.manifests import Manifests, ManifestWriter, MissingManifestError
 from pktable.catalog.publish import Publisher, Put, Verdict
