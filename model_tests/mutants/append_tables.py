@@ -18,9 +18,9 @@ import pyarrow as pa
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from pktable.bucket import append_vectors, append_write
 from pktable.catalog import rules
-from pktable.catalog.file_changes import FileChanges
 from pktable.catalog.state import Delta, TableState
 from pktable.run import local
+from pktable.staged import FileChanges
 from pktable_spec.vocabulary import ROW_ID, SEQUENCE_NUMBER
 
 from model_tests.append.machine import HISTORIES, TABLES, AppendHistory, play
