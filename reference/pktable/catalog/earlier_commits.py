@@ -1,4 +1,4 @@
-"""What earlier snapshots say to a commit: whether it was made before, and how many no full compaction has followed.
+"""Earlier snapshots say to a commit whether it was made before, and how many commits no full compaction has followed.
 
 A snapshot that is still there as it was shows that all before it are as they were: a rollback to one of them would have
 removed it. So each snapshot is read once, however many writes ask of which commits the retained ones are.

@@ -33,7 +33,8 @@ from pktable.format.types import (
 KEY_CODE_POINTS: Final = 128
 """The limit of strings in key statistics; that of value statistics is an option of the table."""
 
-SMALL_ROWS: Final = 256  # up to which Python is faster than an Arrow kernel
+SMALL_ROWS: Final = 256
+"""Up to which Python is faster than Arrow: two columns of 10 rows take 14 us against 151, of 256 rows 57 against 90."""
 GREATEST_CODE_POINT: Final = 0x10FFFF
 BEFORE_SURROGATES: Final = 0xD7FF
 AFTER_SURROGATES: Final = 0xE000

@@ -36,9 +36,12 @@ BITSET_BYTES: Final = CONTAINER_POSITIONS // 8
 LARGEST_ARRAY: Final = 4096  # positions; a container of more is a bitset
 ARRAY, BITSET, RUNS = range(3)
 
-SMALL: Final = 1 << 20  # bytes of a bitmap up to which the library is faster
-FEW: Final = 4096  # positions up to which a bitmap also keeps them as an array, which is faster to search
-FEW_RUNS: Final = 64  # runs of a container up to which it is faster to set them one by one
+SMALL: Final = 1 << 20
+"""Bytes of a bitmap up to which the library reads it faster: 8 KB in 4 us against 41, 800 KB in 119 against 116."""
+FEW: Final = 4096
+"""Positions up to which a bitmap also keeps them as an array. Masks of 10 million rows take 0.4 ms against 3.8 then."""
+FEW_RUNS: Final = 32
+"""Runs of a container up to which it is faster to set them one by one: 8 in 10 us against 26, 64 in 43 against 27."""
 CHECKED_AT_ONCE: Final = 64  # containers; their bits (512 KiB) stay in the processor's cache
 
 Mask = npt.NDArray[np.bool_]
