@@ -26,6 +26,7 @@ from model_tests.conform.tables import (
     changes,
     created,
 )
+from model_tests.damage.table_damage import Surgeon
 from model_tests.table.foreign_tables import Replacement, as_avro, as_orc, of_parquet, rewritten
 
 # --------------------------------------------------------------- data files
@@ -267,6 +268,8 @@ def without_hints(root: Path) -> None:
     table = created(root, "k INT, v STRING", MERGED)
     for number in range(11):
         changes(table, ("+I", number, "v"), write_only=True)
+    for number in range(1, 12):
+        Surgeon(root).edit_snapshot(number, time_millis=number * HOUR)
     for hint in ("LATEST", "EARLIEST"):
         (root / "snapshot" / hint).unlink(missing_ok=True)
 
@@ -379,7 +382,7 @@ SPECIAL: Final = (
         ("CMT-13", "RD-17"),
         MERGES,
         without_hints,
-        ({"timestamp": 30 * HOUR}, {"timestamp": 30 * HOUR + 1}),
+        ({"timestamp": 4 * HOUR}, {"timestamp": 5 * HOUR - 1}),
     ),
     Made(
         "changes-of-input",
