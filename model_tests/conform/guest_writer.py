@@ -24,7 +24,7 @@ from model_tests.interop.environments import JVMS
 from model_tests.interop.peers import Peer, PeerError
 
 READS: Final = ("keys", "merge on read", "snapshots", "fresh", "columns", "where", "limit")
-"""What the reads of a history need, which pktable does."""
+"""Features of the reads of a history, which pktable does."""
 
 
 class PeerTable(AskedTable):

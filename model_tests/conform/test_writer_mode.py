@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from pktable import Table
 from pktable.cli.conform import OnDisk
 from pktable_conform.archive import Archive
 from pktable_conform.judge.checks import CheckFailed
@@ -18,7 +20,10 @@ from pktable_conform.writing import Writers, smallest, stored
 from pktable_spec.covers import covers
 
 from model_tests.conform import covering
+from model_tests.conform.guest_writer import Writer
 from model_tests.conform.pktable_runner import Program
+from model_tests.conform.tables import changes
+from model_tests.interop.peers import PeerError
 
 HISTORIES = stored(Archive().histories)
 
@@ -26,18 +31,21 @@ HISTORIES = stored(Archive().histories)
 class InProcess:
     """A program as a `Runner`, without a process. ``spoil`` changes its answers."""
 
-    def __init__(self, spoil: Any = None, leave_out: str = "") -> None:
-        self.program, self.spoil, self.leave_out = Program(), spoil, leave_out
+    def __init__(self, spoil: Any = None, leave_out: str = "", program: Any = None) -> None:
+        self.program, self.spoil, self.leave_out = program or Program(), spoil, leave_out
         self.done = 0
 
     def supports(self) -> Supports:
         found = self.ask("supports")
-        return Supports("p", frozenset(found["commands"]) - {self.leave_out}, frozenset(found["features"]))
+        names = (frozenset(found[one]) - {self.leave_out} for one in ("commands", "features"))
+        return Supports("p", *names)
 
     def ask(self, do: str, **fields: object) -> Any:
         answer: Mapping[str, Any] = self.program.answer({"do": do, **fields})
         if "refused" in answer:
             raise Refused(answer["refused"])
+        if "error" in answer:
+            raise RunnerError(str(answer["error"]))
         return self.spoil(do, answer["ok"]) if self.spoil else answer["ok"]
 
 
@@ -46,7 +54,7 @@ def writers(folder: Path, runner: Any, **more: Any) -> Writers:
 
 
 COVERING = [name for name in HISTORIES if name.startswith("steps-")]
-SOME = [name for name in HISTORIES if name not in COVERING[1:]]
+SOME = [name for name in HISTORIES if name not in COVERING[1:] and not name.startswith("inserts-")]
 """The histories that show bugs, and one of those that cover steps; `make conform` does all."""
 
 
@@ -151,9 +159,59 @@ def test_a_history_is_made_small(tmp_path: Path) -> None:
     assert History.from_json(json.loads(small.to_json())) == small
 
 
-def test_a_writer_without_a_command_is_unsupported_by_its_name(tmp_path: Path) -> None:
-    with pytest.raises(Unsupported, match=r"^compact$"):
-        writers(tmp_path, InProcess(leave_out="compact")).replay(HISTORIES["a_purge_clears_the_index"])
+@pytest.mark.parametrize("missing", ["compact", "retractions", "create"])
+def test_a_writer_without_a_command_or_feature_is_unsupported_by_its_name(
+    missing: str, tmp_path: Path
+) -> None:
+    with pytest.raises(Unsupported, match=f"^{missing}$"):
+        writers(tmp_path, InProcess(leave_out=missing)).replay(HISTORIES["a_purge_clears_the_index"])
+
+
+@pytest.mark.parametrize("missing", ["compact", "retractions"])
+@pytest.mark.parametrize("name", [name for name in HISTORIES if name.startswith("inserts-")])
+@covers("LSM-5", "LSM-10", "CMT-2", "TBL-5")
+def test_a_writer_of_inserts_alone_is_judged(name: str, missing: str, tmp_path: Path) -> None:
+    writers(tmp_path, InProcess(leave_out=missing)).replay(HISTORIES[name])
+
+
+class Peer:
+    """A peer that writes inserts by pktable, or fails."""
+
+    name = "peer 1.0"
+
+    def __init__(self, complains: str = "") -> None:
+        self.complains, self.written = complains, 0
+
+    def ask(self, do: str, table: str, rows: Any = (), **_: Any) -> None:
+        if self.complains:
+            raise PeerError(self.name, self.complains)
+        assert do == "write"
+        self.written += len(rows)
+        opened = Table.open(table)
+        kinds = [field.type for field in opened.schema.arrow_schema]
+        values = [
+            [None if one is None else int(one) if pa.types.is_integer(kind) else one for one in column]
+            for kind, column in zip(kinds, list(zip(*rows, strict=True))[1:], strict=True)
+        ]
+        changes(opened, *(("+I", *row) for row in zip(*values, strict=True)), write_only=True)
+
+
+@covers("LSM-5", "RD-3")
+def test_a_peer_that_writes_is_judged_by_what_it_leaves_on_disk(tmp_path: Path) -> None:
+    peer: Any = Peer()
+    writers(tmp_path, InProcess(program=Writer(peer))).replay(HISTORIES["inserts-partitioned"])
+    assert peer.written == 2 * 10
+
+
+@pytest.mark.parametrize(
+    ("message", "error"), [("no such type", CheckFailed), ("died: out of memory", RunnerError)]
+)
+def test_a_peer_that_complains_has_refused_and_one_that_died_has_erred(
+    message: str, error: type[Exception], tmp_path: Path
+) -> None:
+    peer: Any = Peer(message)
+    with pytest.raises(error, match=message):
+        writers(tmp_path, InProcess(program=Writer(peer))).replay(HISTORIES["inserts-int"])
 
 
 def test_an_answer_of_another_form_is_the_error_of_the_runner(tmp_path: Path) -> None:
