@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from pktable_conform.runner import PROTOCOL
 
@@ -87,7 +87,13 @@ class Program:
             return {"error" if died else "refused": error.message[:500]}
 
 
-def served(name: str, program: Callable[[Peer], Program]) -> int:
+class Answering(Protocol):
+    """Whoever answers requests."""
+
+    def answer(self, request: Mapping[str, Any]) -> dict[str, object]: ...
+
+
+def served(name: str, program: Callable[[Peer], Answering]) -> int:
     """Let a program answer the requests on standard input; return the exit code, 1 if its peer is not set up."""
     starts, missing = set_up([name])
     for reason in missing.values():
