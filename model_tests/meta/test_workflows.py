@@ -1,4 +1,4 @@
-"""The public workflows do what they are for: CI runs ``.ci/run``, and every night `make deep` runs.
+"""The public workflows do what they are for: CI runs ``.ci/run``, Docs `make docs`, and every night `make deep` runs.
 
 Each check is a function of a workflow's text that returns what is wrong with it. It runs on the workflows of this
 repository, where it must find nothing, and on copies with one planted fault, where it must find that.
@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[2]
 WORKFLOWS = ROOT / ".github" / "workflows"
 CI = (WORKFLOWS / "ci.yml").read_text("utf-8")
 NIGHTLY = (WORKFLOWS / "nightly.yml").read_text("utf-8")
+DOCS = (WORKFLOWS / "docs.yml").read_text("utf-8")
 JAVA = 17
 
 
@@ -72,6 +73,18 @@ def not_continuous(text: str) -> list[str]:
     return wrong if commands(text) == [".ci/run"] else [*wrong, f"runs {commands(text)}"]
 
 
+def no_site(text: str) -> list[str]:
+    """Return why a workflow does not build the site on each push and pull request, and keep it."""
+    triggers = {line.strip() for line in section(text, "on").splitlines() if line.strip()}
+    wrong = [] if triggers == {"push:", "pull_request:"} else [f"runs on {sorted(triggers)}"]
+    if commands(text) != ["make docs"]:
+        wrong.append(f"runs {commands(text)}")
+    upload = action(text, "upload-artifact")
+    if value(upload, "path") != BUILT or value(upload, "if-no-files-found") != "error":
+        wrong.append("the site is not kept")
+    return wrong
+
+
 def not_deep(text: str) -> list[str]:
     """Return why a workflow does not check everything every night and keep what failed."""
     wrong = []
@@ -103,6 +116,9 @@ def report_is_lost(text: str) -> list[str]:
 
 Check = Callable[[str], list[str]]
 
+BUILT = "build/site"
+"""Where `make docs` puts the site."""
+
 FAULTS: tuple[tuple[Check, str, Mapping[str, str]], ...] = (
     (set_up_wrongly, CI, {"fetch-depth: 0": "fetch-depth: 1"}),
     (set_up_wrongly, CI, {'"3.13"': '"2.7"'}),
@@ -112,6 +128,10 @@ FAULTS: tuple[tuple[Check, str, Mapping[str, str]], ...] = (
     (not_continuous, CI, {"run: .ci/run": "run: make test"}),
     (not_continuous, CI, {"run: .ci/run": "run: .ci/run || true"}),
     (not_continuous, CI, {"- run: .ci/run": "# - run: .ci/run"}),
+    (no_site, DOCS, {"make docs": "make lint"}),
+    (no_site, DOCS, {"path: build/site": "path: build"}),
+    (no_site, DOCS, {"          if-no-files-found: error\n": ""}),
+    (no_site, DOCS, {"  pull_request:\n": ""}),
     (not_deep, NIGHTLY, {"17 2 * * *": "17 2 * * 1"}),
     (not_deep, NIGHTLY, {"make deep": "make test"}),
     (not_deep, NIGHTLY, {"      PKTABLE_FAILURES": "      FAILURES"}),
@@ -128,6 +148,7 @@ FAULTS: tuple[tuple[Check, str, Mapping[str, str]], ...] = (
     ("check", "text"),
     [
         *((check, CI) for check in (set_up_wrongly, not_continuous, report_is_lost)),
+        (no_site, DOCS),
         *((check, NIGHTLY) for check in (set_up_wrongly, not_deep, report_is_lost)),
     ],
 )
