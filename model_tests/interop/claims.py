@@ -618,6 +618,7 @@ UNTRIED: Final[Mapping[str, str]] = {
     "MRG-30": "`engines/test_arrays_and_bitmaps` has what 1.4.2 writes; a compaction makes merges of its own choice",
     "MRG-31": "`engines/test_theta_sketches` has what 1.4.2 writes; no command makes a sketch",
     "STM-6": _SPARK,
+    "CMP-21": "the history `steps-003` shows it, which `make conform` has 1.4.2 write",
     "CMP-29": "it says that an option is missing",
     "CMP-17": "Paimon compacts in the background, at a time of its own",
     "CMP-30": "the peers commit no checkpoints",
