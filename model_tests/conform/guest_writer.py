@@ -32,7 +32,7 @@ class PeerTable(AskedTable):
 
     def __init__(self, peer: Peer, shape: Shape, options: Mapping[str, str], path: Path) -> None:
         super().__init__(shape, str(path))
-        self._peer = peer
+        self._peer, self._place = peer, str(path)
         keys = shape.primary_key
         if peer.name not in JVMS:
             columns = defined(shape, options)
@@ -51,7 +51,7 @@ class PeerTable(AskedTable):
 
     @property
     def table(self) -> Table:
-        return Table.open(self._path)
+        return Table.open(self._place)
 
     def _stored_vectors(self, bucket: Any) -> dict[str, frozenset[int]]:
         """Return the vectors of a bucket as pktable reads them: an older peer gives no cardinality."""
@@ -60,10 +60,10 @@ class PeerTable(AskedTable):
 
     def write(self, changes: Sequence[Change], *, write_only: bool = False) -> None:
         rows = [[kind.symbol, *(None if one is None else str(one) for one in row)] for kind, row in changes]
-        self._peer.ask("write", table=self._path, rows=rows, write_only=write_only)
+        self._peer.ask("write", table=self._place, rows=rows, write_only=write_only)
 
     def compact(self, *, full: bool = False) -> None:
-        self._peer.ask("compact", table=self._path, full=full)
+        self._peer.ask("compact", table=self._place, full=full)
 
     def reopen(self) -> None:
         """Do nothing: a peer opens the table for every command."""
