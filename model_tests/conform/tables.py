@@ -16,6 +16,7 @@ from unittest import mock
 import pyarrow as pa
 from pktable import Table
 from pktable.catalog.changes import CommitId
+from pktable.format.avro import ContainerWriter
 from pktable.format.metadata.schema import encode_schema
 from pktable.ingest.changes import ChangeKind
 from pktable_conform.archive import stated
@@ -46,15 +47,20 @@ class Made:
 
 @contextmanager
 def counted() -> Iterator[None]:
-    """Let names and times be counted, the same each time."""
+    """Let names and times be counted, and Avro have markers of the names of its files: all the same each time."""
     times = itertools.count(HOUR, HOUR)
     numbers = itertools.count(1)
     with (
         mock.patch("uuid.uuid4", side_effect=(uuid.UUID(int=number) for number in numbers)),
         mock.patch("pktable.table.now_millis", side_effect=times),
         mock.patch("pktable.table_upkeep.now_millis", side_effect=times),
+        mock.patch("pktable.datafile.writers.ContainerWriter", side_effect=_named),
     ):
         yield
+
+
+def _named(schema: Any, *, level: int | None, unique: bytes) -> ContainerWriter:
+    return ContainerWriter(schema, level=level, unique=unique.rpartition(b"/")[2])
 
 
 def read(table: Table, arguments: Mapping[str, Any]) -> list[list[str | None]]:

@@ -10,7 +10,10 @@ FAMILIES: Final = ("DVF", "META", "RD")
 
 UNNAMED: Final[Mapping[str, str]] = {
     **dict.fromkeys(
-        ("META-10", "META-11", "META-20", "META-32", "META-45", "META-46", "META-48", "META-62"),
+        (
+            *("META-10", "META-11", "META-20", "META-32", "META-46", "META-62"),
+            *("META-74", "META-75", "META-76"),
+        ),
         "asks something of writers",
     ),
     **dict.fromkeys(

@@ -39,6 +39,8 @@ WITHOUT: Final[Mapping[str, str]] = {
         ("META-10", "META-33"), "checksums in the headers of Parquet pages, which the library reads"
     ),
     **dict.fromkeys(("META-18", "META-49"), "a place outside of the table"),
+    **dict.fromkeys(("META-72", "META-73"), "files of ORC and Avro: the fixtures `in-orc` and `in-avro`"),
+    **dict.fromkeys(("META-75", "META-76"), "a rule on writes of ORC and Avro"),
     "META-70": "columns of TIME: the fixture `times-of-day`",
     "META-83": "records of Avro: the fixture `in-avro`",
     "META-28": "statistics that Paimon 0.9 makes",

@@ -149,9 +149,8 @@ def as_avro(file: DataFileMeta, path: Path) -> DataFileMeta:
     table = read_parquet(path)
     schema: Any = ["null", record("record", table.schema)]
     rows = ({f.name: stored(row[f.name], f.type) for f in table.schema} for row in table.to_pylist())
-    marker = target.name.encode()[-16:]
     with target.open("wb") as sink:
-        fastavro.writer(sink, schema, rows, codec="zstandard", sync_interval=1000, sync_marker=marker)
+        fastavro.writer(sink, schema, rows, codec="zstandard", sync_interval=1000)
     return at(file, target)
 
 
