@@ -174,7 +174,8 @@ def stitched_rows(
         )
     found: dict[str, list[str]] = {}
     for column in columns:
-        having = [file for file in files if file.write_cols is None or column in file.write_cols]
+        id = context.schema.field(column).id
+        having = [file for file in files if file.holds(id, context.schema_of(file.schema_id))]
         # Where none has it, it was added to the table since: the oldest file gives nulls.
         found.setdefault((having or [files[-1]])[0].file_name, []).append(column)
     readers = [

@@ -186,9 +186,9 @@ class DataReader:
     def _columns(self, columns: Sequence[str]) -> list[StoredColumn]:
         """Return what the file has of ``columns``. It is the same for all files of a schema with the same columns.
 
-        Clauses: META-7, META-15.
+        Clauses: META-7, META-15, RD-31.
         """
-        files = (self.meta.schema_id, self.stored.names, tuple(columns))
+        files = (self.meta.schema_id, self.meta.write_cols, self.stored.names, tuple(columns))
         return self._context.stored_columns.get(
             files, lambda: [StoredColumn(name, self._type(name), self._source(name)) for name in columns]
         )
@@ -197,9 +197,10 @@ class DataReader:
         name, kind = column, SYSTEM_TYPES.get(column)
         if kind is None:
             field, is_key = self._field(column)
-            before = self._context.schema_of(self.meta.schema_id).by_id.get(field.id)
-            if before is None:
+            schema = self._context.schema_of(self.meta.schema_id)
+            if not self.meta.holds(field.id, schema):
                 return None
+            before = schema.by_id[field.id]
             require_conversion(before.type, field.type, f"{self.path}: column {field.name}")
             name, kind = before.name, before.type
             if is_key and KEY_PREFIX + name in self.stored.names:

@@ -99,8 +99,8 @@ class _FileCheck:
 
     def _is_stored(self, column: str) -> bool:
         """Return whether the file has a column; with data evolution it may have a few. Clauses: APP-23."""
-        written = self.entry.file.write_cols
-        return written is None or column in written
+        file, context = self.entry.file, self.context
+        return file.holds(context.schema.field(column).id, context.schema_of(file.schema_id))
 
     def take(self, table: pa.Table) -> None:
         """Check the next rows."""

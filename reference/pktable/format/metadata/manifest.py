@@ -80,11 +80,22 @@ class DataFileMeta:
     def value_stats_fields(self, schema: TableSchema) -> Sequence[Field] | None:
         """Return the fields of the file's ``schema`` that its value statistics describe, None if that is unknown.
 
-        Paimon 0.9 writes statistics of a few columns without the list of these columns. Clauses: META-27, META-28.
+        Paimon 0.9 writes statistics of a few columns without the list of these columns.
+        Clauses: META-27, META-28, META-77.
         """
         if self.value_stats_cols is not None:
             return [schema.field(name) for name in self.value_stats_cols]
-        return schema.fields if arity_of(self.value_stats.min_values) == len(schema.fields) else None
+        names = schema.value_names if self.write_cols is None else self.write_cols
+        described = [schema.field(name) for name in names if name in schema.value_names]
+        return described if arity_of(self.value_stats.min_values) == len(described) else None
+
+    def holds(self, column: int, schema: TableSchema) -> bool:
+        """Return whether the file has the column of that field id. ``schema``: the one that it was written under.
+
+        Clauses: META-15, RD-31.
+        """
+        before = schema.by_id.get(column)
+        return before is not None and (self.write_cols is None or before.name in self.write_cols)
 
     def at_level(self, level: int) -> DataFileMeta:
         """Return the same file at another level. Clauses: CMP-10."""
