@@ -123,7 +123,7 @@ HARMLESS_NAMES: Final = {
         orc.* orc.column.encoding.direct orc.dictionary.key.threshold orc.write.batch-size parquet.*
         parquet.enable.dictionary
     """,
-    "The form of BLOB, VECTOR and VARIANT; a table with such a column is refused by its type.": """
+    "The form of BLOB, VECTOR and VARIANT; a VARIANT is stored whole, and a column of the others is refused.": """
         blob-as-descriptor blob-compaction.enabled blob-descriptor.source-table blob-external-storage-field
         blob-external-storage-path blob-view.resolve.enabled blob-write-null-on-fetch-failure
         blob-write-null-on-missing-file blob.copy-buffer-size blob.split-by-file-size blob.target-file-size

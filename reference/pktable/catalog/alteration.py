@@ -284,7 +284,7 @@ def _numbered_from(one: Field, first: int) -> Field:
 def _type_numbered_from(kind: DataType, first: int) -> DataType:
     parts = [
         _numbered_from(part, first)
-        if kind.root == "ROW"
+        if kind.root == "ROW" and not kind.variant
         else replace(part, type=_type_numbered_from(part.type, first))
         for part in kind.children
     ]

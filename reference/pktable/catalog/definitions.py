@@ -26,7 +26,7 @@ SPARK_TYPES: Final[Mapping[str, str]] = {
 }
 """Spark's name of a type without parts: the SQL text of ours, where the same text is not the same type."""
 
-SAME_TYPES: Final = ("boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "date")
+SAME_TYPES: Final = ("boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "date", "variant")
 SIZED_TYPES: Final = ("decimal(", "char(", "varchar(", "time(")
 
 ACCEPTED: Final = (

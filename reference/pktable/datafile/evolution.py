@@ -86,7 +86,9 @@ def same_values(before: DataType, after: DataType) -> bool:
     """
     if before == after:
         return True
-    parameters = [(t.root, t.length, t.precision, t.scale, len(t.children)) for t in (before, after)]
+    parameters = [
+        (t.root, t.length, t.precision, t.scale, t.variant, len(t.children)) for t in (before, after)
+    ]
     return parameters[0] == parameters[1] and all(
         same_values(old.type, new.type) and (before.root != "ROW" or (old.id, old.name) == (new.id, new.name))
         for old, new in zip(before.children, after.children, strict=True)
@@ -121,7 +123,7 @@ def converted(values: list[Value], before: DataType, after: DataType) -> list[Va
 def _convertible(before: DataType, after: DataType) -> bool:
     old, new = before.root, after.root
     if old in NESTED or new in NESTED:
-        return old == new and _parts_convertible(before, after)
+        return (old, before.variant) == (new, after.variant) and _parts_convertible(before, after)
     if old == new:
         return True
     return (
@@ -183,6 +185,11 @@ def _converted(array: Any, before: DataType, after: DataType) -> pa.Array:
 
 
 def _row(array: Any, before: DataType, after: DataType, wanted: Any) -> pa.Array:
+    if before.variant and array.type.num_fields > len(before.children):
+        found = ", ".join(field.name for field in array.type)
+        raise InvalidRequestError(
+            f"a VARIANT that is stored in parts ({found}) is not supported; write it with variant.shreddingSchema unset"
+        )
     children = []
     for field, old in _matched(before, after):
         if old is None:

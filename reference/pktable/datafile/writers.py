@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pktable_spec.errors import InvalidRequestError
 
 from pktable.datafile.avro_records import avro_schema, expect_avro, records_of
 from pktable.datafile.columns import PARQUET_WRITE_OPTIONS
@@ -22,7 +23,7 @@ from pktable.datafile.parquet_footer import FooterSink, with_sealed_footer
 from pktable.datafile.parquet_times import has_nanoseconds, stored_schema, with_times
 from pktable.format.arrow_nulls import with_masked
 from pktable.format.avro import ContainerWriter
-from pktable.format.types import DataType, Field
+from pktable.format.types import DataType, Field, has_variant
 from pktable.store.file_io import FileIO, abort
 
 BLOCK_BYTES: Final = 256 << 10
@@ -216,6 +217,11 @@ WRITERS: Final[Mapping[str, Any]] = {"parquet": ParquetFile, "orc": OrcFile, "av
 
 def expect_storable(format: str, fields: Sequence[Field]) -> None:
     """Raise InvalidRequestError for a column that a format cannot hold. Clauses: META-74."""
+    for field in fields if format != "parquet" else ():
+        if has_variant(field.type):
+            raise InvalidRequestError(
+                f"column {field.name}: Paimon has no VARIANT in {format}; set the option file.format to parquet"
+            )
     if format == "orc":
         expect_orc(fields)
     elif format == "avro":

@@ -28,11 +28,23 @@ ALIASES: Final = {
     "STRUCT": "ROW",
 }
 PLAIN: Final = frozenset(
-    {"BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DATE", "STRING", "BYTES"}
+    {
+        "BOOLEAN",
+        "TINYINT",
+        "SMALLINT",
+        "INT",
+        "BIGINT",
+        "FLOAT",
+        "DOUBLE",
+        "DATE",
+        "STRING",
+        "BYTES",
+        "VARIANT",
+    }
 )
 SIZED: Final = frozenset({"CHAR", "VARCHAR", "BINARY", "VARBINARY"})
 UNBOUNDED: Final = {"VARCHAR": "STRING", "VARBINARY": "BYTES"}
-UNSUPPORTED: Final = frozenset({"MULTISET", "VARIANT", "BLOB", "VECTOR", "GEOMETRY", "GEOGRAPHY"})
+UNSUPPORTED: Final = frozenset({"MULTISET", "BLOB", "VECTOR", "GEOMETRY", "GEOGRAPHY"})
 """Types that Paimon has and that are not supported."""
 
 GREATEST_LENGTH: Final = (1 << 31) - 1  # of VARCHAR and VARBINARY, where it means no limit

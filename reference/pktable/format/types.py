@@ -28,6 +28,7 @@ PRECISIONS: Final = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 """Digits of a second that a time of an Arrow unit has."""
 NANOS_PER: Final = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 DAY_MILLIS: Final = 86_400_000
+VARIANT: Final = "VARIANT"
 NESTED: Final = frozenset({"ARRAY", "MAP", "ROW"})
 STRINGS: Final = frozenset({"CHAR", "VARCHAR", "STRING"})
 BINARIES: Final = frozenset({"BINARY", "VARBINARY", "BYTES"})
@@ -59,6 +60,7 @@ class DataType:
 
     ``length``: of CHAR and VARCHAR in characters, of BINARY and VARBINARY in bytes. ``precision``: of DECIMAL, TIME
     and the timestamps, in digits. ``scale``: of DECIMAL. ``children``: of ARRAY (element), MAP (key, value) and ROW.
+    ``variant``: whether the ROW is a VARIANT, whose two fields are the bytes of its value and of the names in it.
     """
 
     root: str
@@ -67,9 +69,12 @@ class DataType:
     precision: int | None = None
     scale: int | None = None
     children: tuple[Field, ...] = ()
+    variant: bool = False
 
     def __str__(self) -> str:
         """Return the type as SQL text, as `parse_type` reads it."""
+        if self.variant:
+            return VARIANT if self.nullable else f"{VARIANT} NOT NULL"
         inner = ", ".join(
             f"{type_text.quoted(child.name)} {child.type}" if self.root == "ROW" else str(child.type)
             for child in self.children
@@ -90,7 +95,7 @@ class DataType:
 
         Clauses: META-19.
         """
-        if self.root not in NESTED:
+        if self.root not in NESTED or self.variant:
             return str(self)
         name = self.root if self.nullable else f"{self.root} NOT NULL"
         if self.root == "ROW":
@@ -121,6 +126,11 @@ class Field:
             "type": self.type.to_json(),
             **{name: text for name, text in optional.items() if text is not None},
         }
+
+
+def has_variant(t: DataType) -> bool:
+    """Return whether ``t`` or a part of it is a VARIANT."""
+    return t.variant or any(has_variant(child.type) for child in t.children)
 
 
 def is_atomic(t: DataType) -> bool:
@@ -199,7 +209,7 @@ def _ids(field: Field) -> Iterator[int]:
 
 def _ids_inside(t: DataType) -> Iterator[int]:
     for child in t.children:
-        if t.root == "ROW":
+        if t.root == "ROW" and not t.variant:
             yield child.id
         yield from _ids_inside(child.type)
 
@@ -213,6 +223,11 @@ def _require_unique_names(fields: Sequence[Field]) -> None:
 
 
 def _from_parsed(parsed: type_text.ParsedType, ids: Iterator[int]) -> DataType:
+    if parsed.root == VARIANT:
+        parts = [
+            Field(i, name, DataType("BYTES", nullable=False)) for i, name in enumerate(("value", "metadata"))
+        ]
+        return DataType("ROW", parsed.nullable, children=tuple(parts), variant=True)
     if parsed.root == "ROW":  # noqa: SIM108
         numbers = [next(ids) for _ in parsed.children]
     else:

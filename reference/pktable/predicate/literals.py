@@ -64,7 +64,7 @@ def general(t: DataType) -> DataType:
         return TIME
     if t.root in TIMESTAMPS:
         return DataType(t.root, precision=-(-max(t.precision or 0, 1) // 3) * 3)
-    return DataType(t.root, precision=t.precision, scale=t.scale, children=t.children)
+    return replace(t, nullable=True, length=None)
 
 
 def decimal_type(precision: int, scale: int) -> DataType:

@@ -106,6 +106,8 @@ def spark_type(kind: DataType) -> st.DataType:
     if kind.root == "MAP":
         key, value = kind.children
         return st.MapType(spark_type(key.type), spark_type(value.type), value.type.nullable)
+    if kind.variant:
+        return st.VariantType()
     if kind.root == "ROW":
         return spark_schema(kind.children)
     return PLAIN[kind.root]
