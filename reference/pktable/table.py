@@ -199,12 +199,14 @@ class Table(TableReads, TableWrites, TableUpkeep):
         * ``widen``: ``{"n": "BIGINT"}``, a type that holds every value of the one before.
         * ``move``: ``{"n": "FIRST"}``, or ``"LAST"``, ``"BEFORE x"``, ``"AFTER x"``.
         * ``nullable``: columns that may hold null from now on.
+        * A name such as ``"r.a"`` is the field a inside of the ROW r, ``"l.element.a"`` of the rows in an ARRAY, and
+          ``"m.value.a"`` of those in a MAP. ``add={"r.b": "INT"}`` adds one, and ``rename`` gives one a bare name.
         * ``comment``: text for the table, or ``{"n": "text"}`` for columns, None for none.
         * ``set_options``, ``reset_options``: options of the table. Those on which existing rows depend cannot change.
 
         Snapshots are read with the columns that they had. Other processes that have opened the table go on reading, and
         have to open it again to write. Raises InvalidRequestError, and CommitConflictError if another process has
-        changed the schema. Clauses: TBL-38 to TBL-44, RD-14, RD-22.
+        changed the schema. Clauses: TBL-38 to TBL-44, TBL-47, RD-14, RD-22.
         """
         change = Alteration.given(
             add=add,

@@ -19,6 +19,7 @@ from pktable_spec.errors import InvalidRequestError
 from pktable_spec.options import Effect, option_named, parse_options
 
 from pktable.catalog.definitions import column_names, option_texts, parse_definition
+from pktable.catalog.nested_alteration import apart, expect_free, names_in, with_changes
 from pktable.catalog.schemas import check_definition
 from pktable.catalog.state import TableState
 from pktable.context import VECTORS, TableContext
@@ -140,16 +141,22 @@ def next_schema(
 
 
 def _altered(schema: TableSchema, change: Alteration, *, now_millis: int) -> TableSchema:
-    """Return the schema that follows ``schema``. Raises InvalidRequestError. Clauses: TBL-39 to TBL-42.
+    """Return the schema that follows ``schema``. Raises InvalidRequestError. Clauses: TBL-39 to TBL-42, TBL-47.
 
     `_expect_changeable` says which options may change.
     """
+    change, nested = apart(schema, change)
     _expect_columns(schema, change)
     options = {name: text for name, text in schema.options.items() if name not in change.reset_options}
     options |= change.set_options
     _expect_free(schema, change, options)
-    fields = [_changed(one, change) for one in schema.fields if one.name not in change.drop]
+    expect_free(nested, lambda column, name: _nested_key(options, column, name))
     first = schema.highest_field_id + 1
+    nested = replace(
+        nested, add={at: [_numbered_from(one, first) for one in new] for at, new in nested.add.items()}
+    )
+    kept = [with_changes(one, nested) for one in schema.fields if one.name not in change.drop]
+    fields = [_changed(one, change) for one in kept]
     fields += [_numbered_from(one, first) for one in change.add]
     _expect_once(fields)
     return replace(
@@ -162,6 +169,12 @@ def _altered(schema: TableSchema, change: Alteration, *, now_millis: int) -> Tab
         comment=schema.comment if change.comment is None else change.comment,
         time_millis=now_millis,
     )
+
+
+def _nested_key(options: Mapping[str, str], column: str, name: str) -> str | None:
+    """Return the option that names a field of the rows in a column, None if there is none."""
+    option = f"{OF_COLUMNS}{column}.nested-key"
+    return option if name in _split(options.get(option, "")) else None
 
 
 def _expect_changeable(schema: TableSchema, change: Alteration) -> None:
@@ -216,8 +229,7 @@ def _columns_named(options: Mapping[str, str]) -> dict[str, str]:
 
 def _expect_columns(schema: TableSchema, change: Alteration) -> None:
     """Raise InvalidRequestError for a column that is not there, or one that is renamed or widened and dropped."""
-    asked = (*change.rename, *change.drop, *change.widen, *change.nullable, *change.comments)
-    for name in asked:
+    for name in names_in(change):
         schema.field(name)
     gone = [name for name in (*change.rename, *change.widen, *change.nullable) if name in change.drop]
     if gone:

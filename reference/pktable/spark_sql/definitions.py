@@ -18,12 +18,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructField, StructType
 
 from pktable.catalog.definitions import parse_definition
+from pktable.format.metadata.schema import TableSchema
 from pktable.spark_sql.queries import Queries
 from pktable.spark_sql.rows import aligned, column_of, outcome, read_partition, where_partition
 from pktable.spark_sql.tags import altered_tag
 from pktable.sql.names import BY_PATH, Found
 from pktable.sql.references import references
-from pktable.sql.words import Words, quoted
+from pktable.sql.words import Name, Words, quoted
 from pktable.table import Table
 
 PROVIDERS: Final = ("paimon", BY_PATH)
@@ -217,7 +218,7 @@ def _altered(table: Table, words: Words) -> None:
         parts = words.group() if words.sees("(") else words.parts()
         _add(table, parts)
     elif words.take("RENAME", "COLUMN"):
-        old = column_of(schema, str(words.name()))
+        old = _field_of(schema, words.name())
         words.expect("TO")
         table.alter(rename={old: str(words.name())})
     elif words.take("DROP", "PARTITION") or words.take("DROP", "IF", "EXISTS", "PARTITION"):
@@ -227,10 +228,12 @@ def _altered(table: Table, words: Words) -> None:
             raise words.problem("COLUMN or PARTITION")
         if_exists = words.take("IF", "EXISTS")
         parts = words.group() if words.sees("(") else words.parts()
-        wanted = [str(part.name()) for part in parts]
+        wanted = [part.name() for part in parts]
         known = {name.lower() for name in schema.value_names}
         table.alter(
-            drop=[column_of(schema, name) for name in wanted if not if_exists or name.lower() in known]
+            drop=[
+                _field_of(schema, name) for name in wanted if not if_exists or name.parts[0].lower() in known
+            ]
         )
     elif words.any_of("ALTER", "CHANGE") is not None:
         words.take("COLUMN")
@@ -266,7 +269,8 @@ def _add(table: Table, parts: Sequence[Words]) -> None:
     """Add columns, each with the place that it gives."""
     texts, move = [], {}
     for part in parts:
-        name = _one_part(part)
+        given = part.name()
+        name = str(given) if len(given.parts) == 1 else _field_of(table.schema, given)
         text = f"{quoted(name)} {part.until(*PLACES)}"
         texts.append(text)
         if place := _place(part):
@@ -275,7 +279,7 @@ def _add(table: Table, parts: Sequence[Words]) -> None:
 
 
 def _change(table: Table, words: Words) -> None:
-    name = column_of(table.schema, str(words.name()))
+    name = _field_of(table.schema, words.name())
     if words.take("TYPE"):
         struct = _struct(f"{quoted(name)} {words.rest()}")
         (field,) = parse_definition(struct)
@@ -342,6 +346,12 @@ def _one_name(words: Words, what: str) -> str:
     if words.peek() is not None:
         raise InvalidRequestError(f"{what} {words.written}: expected the name of a column of the table")
     return name
+
+
+def _field_of(schema: TableSchema, name: Name) -> str:
+    """Return a column, or the path of a field inside of one, as `Table.alter` takes it."""
+    first, *others = name.parts
+    return ".".join((column_of(schema, first), *others))
 
 
 def _one_part(words: Words) -> str:

@@ -1,0 +1,143 @@
+"""Changes of the fields inside of columns: old files are read right, whatever their format, and nothing is lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pktable import InvalidRequestError, Table
+from pktable_spec.covers import covers
+
+from model_tests.backends.spark_session import spark_session
+
+COLUMNS = (
+    "k INT, r ROW<a SMALLINT, b STRING>, l ARRAY<ROW<x INT, y ROW<z FLOAT>>>, m MAP<STRING, ROW<p DATE>>, "
+    "i ARRAY<INT>"
+)
+ROW = {
+    "k": 1,
+    "r": {"a": 7, "b": "old"},
+    "l": [{"x": 1, "y": {"z": 0.5}}, None],
+    "m": [("one", {"p": None})],
+    "i": [1, None],
+}
+CHANGED = {
+    "k": 1,
+    "r": {"c": 7, "n": None},
+    "l": [{"x": 1, "y": {"z": 0.5, "w": None}}, None],
+    "m": [("one", {"p": None, "q": None})],
+    "i": [1, None],
+}
+
+
+def new_table(path: Path, **more: Any) -> Table:
+    options = {
+        "deletion-vectors.enabled": "true",
+        "num-sorted-run.compaction-trigger": "9",
+        **more.pop("options", {}),
+    }
+    table = Table.create(path, COLUMNS, primary_key=["k"], options=options, **more)
+    Table.open(path).upsert([ROW])
+    return table
+
+
+def change(table: Table) -> None:
+    table.alter(
+        add={"r.n": "ARRAY<ROW<u INT>>", "l.element.y.w": "STRING", "m.value.q": "BIGINT"},
+        rename={"r.a": "c"},
+        drop="r.b",
+        widen={"r.a": "BIGINT", "l.element.y.z": "DOUBLE", "i.element": "BIGINT"},
+        comment={"l.element.x": "what"},
+    )
+
+
+@covers("TBL-47", "TBL-39", "TBL-40", "TBL-41", "META-16", "META-42", "RD-14")
+@pytest.mark.parametrize("format", ["parquet", "orc", "avro"])
+def test_fields_change_and_old_rows_are_read_right(tmp_path: Path, format: str) -> None:
+    table = new_table(tmp_path, options={"file.format": format})
+    before, snapshot = table.schema, table.catalog.state().id
+    change(table)
+    assert table.to_arrow().to_pylist() == [CHANGED]
+    assert table.to_arrow(snapshot=snapshot).to_pylist() == [ROW]
+    r, items, m, i = (table.schema.field(name).type for name in "rlmi")
+    assert str(r) == "ROW<`c` BIGINT, `n` ARRAY<ROW<`u` INT>>>"
+    assert str(items) == "ARRAY<ROW<`x` INT, `y` ROW<`z` DOUBLE, `w` STRING>>>"
+    assert (str(m), str(i)) == ("MAP<STRING, ROW<`p` DATE, `q` BIGINT>>", "ARRAY<BIGINT>")
+    assert r.children[0].id == before.field("r").type.children[0].id
+    assert items.children[0].type.children[0].description == "what"
+    new = [
+        r.children[1],
+        r.children[1].type.children[0].type.children[0],
+        items.children[0].type.children[1].type.children[1],
+    ]
+    assert len({one.id for one in new}) == 3
+    assert min(one.id for one in new) > before.highest_field_id
+    assert table.schema.highest_field_id == max(before.highest_field_id + 4, *(one.id for one in new))
+    table.upsert([{**CHANGED, "k": 2, "r": {"c": 1 << 40, "n": [{"u": 3}]}}])
+    table.alter(drop=["r.n"], add={"r.b": "INT"})
+    expected = [{**CHANGED, "r": {"c": 7, "b": None}}, {**CHANGED, "k": 2, "r": {"c": 1 << 40, "b": None}}]
+    assert table.to_arrow().sort_by("k").to_pylist() == expected
+    table.compact(full=True)
+    assert Table.open(tmp_path).to_arrow().sort_by("k").to_pylist() == expected
+    assert not table.check().findings
+
+
+@covers("TBL-47", "TBL-41", "TBL-42")
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"drop": "r.x"}, "alter: r.x: there is no such field; expected names of fields, element"),
+        ({"drop": ["r.a", "r.b"]}, "r would have no field left"),
+        ({"drop": "i.element"}, "i.element is no field of a ROW, and stays"),
+        ({"rename": {"m.value": "v"}}, "m.value is no field of a ROW"),
+        ({"drop": "m.key"}, "m.key: there is no such field"),
+        ({"add": {"i.element.x": "INT"}}, "i.element: there is no such field"),
+        ({"add": {"r.a": "INT"}}, "a second r.a; expected a name that is free"),
+        ({"rename": {"r.a": "b"}}, "a second r.b"),
+        ({"add": {"r.c": "INT NOT NULL"}}, "r.c is added as INT NOT NULL"),
+        ({"widen": {"r.a": "TINYINT"}}, "r.a cannot become TINYINT, because not every SMALLINT is one"),
+        ({"widen": {"r": "ROW<a INT>"}}, "column r cannot become"),
+        ({"drop": "k.a"}, "column 'k.a' does not exist"),
+        ({"move": {"r.b": "FIRST"}}, "column r.b to 'FIRST': expected one of k, r"),
+    ],
+)
+def test_what_would_lose_or_confuse_values_is_refused(
+    tmp_path: Path, changes: dict[str, Any], message: str
+) -> None:
+    table = new_table(tmp_path)
+    with pytest.raises(InvalidRequestError, match=message):
+        table.alter(**changes)
+    assert table.schema.id == 0
+
+
+@covers("TBL-47", "TBL-42")
+def test_a_field_that_an_option_names_stays(tmp_path: Path) -> None:
+    options = {
+        "merge-engine": "aggregation",
+        "fields.l.aggregate-function": "nested_update",
+        "fields.l.nested-key": "x",
+    }
+    table = Table.create(tmp_path, "k INT, l ARRAY<ROW<x INT, v INT>>", primary_key=["k"], options=options)
+    for changes in ({"drop": "l.element.x"}, {"rename": {"l.element.x": "y"}}):
+        with pytest.raises(InvalidRequestError, match=r"option fields\.l\.nested-key names it"):
+            table.alter(**changes)
+    table.alter(rename={"l.element.v": "w"})
+
+
+@covers("TBL-47")
+def test_a_column_whose_name_has_a_dot_is_a_column(tmp_path: Path) -> None:
+    table = Table.create(tmp_path, "k INT, `r.a` INT, r ROW<a INT, b INT>", primary_key=["k"])
+    table.alter(rename={"r.a": "whole", "r.b": "part"})
+    assert table.schema.value_names == ("k", "whole", "r")
+    assert str(table.schema.field("r").type) == "ROW<`a` INT, `part` INT>"
+
+
+@pytest.mark.spark
+@covers("TBL-47", "RD-12")
+def test_spark_reads_changed_fields(tmp_path: Path) -> None:
+    table = new_table(tmp_path, spark=spark_session(), runner="spark")
+    change(table)
+    (found,) = table.read().collect()
+    assert found.asDict(recursive=True) == {**CHANGED, "m": {"one": {"p": None, "q": None}}}
+    assert table.read(where="k = 1").selectExpr("r.c", "l[0].y.w").collect() == [(7, None)]

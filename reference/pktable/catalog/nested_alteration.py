@@ -1,0 +1,187 @@
+"""Change the fields inside of columns: add, rename, drop and widen them, by their paths.
+
+A path is names with dots between them: a column, then a field of a ROW, ``element`` for that of an ARRAY, ``value`` for
+that of a MAP, and so on. A name that a column has as a whole is no path. Ids stay, so that files are read as before; a
+new field gets an id that nothing has had. The keys of a MAP do not change.
+
+Clauses: TBL-47, TBL-39 to TBL-42.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from pktable_spec.errors import InvalidRequestError
+
+from pktable.format.metadata.schema import TableSchema
+from pktable.format.types import NESTED, DataType, Field
+from pktable.format.widening import loses_nothing
+
+if TYPE_CHECKING:
+    from pktable.catalog.alteration import Alteration
+
+PARTS: Final = {"ARRAY": "element", "MAP": "value"}
+"""The part that a path may name, of a type whose parts have no names of their own."""
+
+Path = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NestedChange:
+    """What is asked for inside of columns, by path. ``add``: the new fields by the path of their ROW."""
+
+    add: Mapping[Path, Sequence[Field]] = field(default_factory=dict)
+    rename: Mapping[Path, str] = field(default_factory=dict)
+    drop: Collection[Path] = ()
+    widen: Mapping[Path, DataType] = field(default_factory=dict)
+    nullable: Collection[Path] = ()
+    comments: Mapping[Path, str | None] = field(default_factory=dict)
+
+    @property
+    def paths(self) -> list[Path]:
+        """Every path that is named; one that ends with nothing must be that of a ROW."""
+        asked = (*self.rename, *self.drop, *self.widen, *self.nullable, *self.comments)
+        return [*((*at, "") for at in self.add), *asked]
+
+
+def path_of(schema: TableSchema, name: str) -> Path | None:
+    """Return the path that ``name`` is, None if it names a column, or nothing that is inside of one."""
+    first, dot, _ = name.partition(".")
+    columns = {one.name: one.type for one in schema.fields}
+    if name in columns or not dot or columns.get(first, DataType("NULL")).root not in NESTED:
+        return None
+    return tuple(name.split("."))
+
+
+def added_at(schema: TableSchema, one: Field) -> tuple[Path, Field] | None:
+    """Return the path of the ROW that a field is to be added to, and the field; None if it is a column."""
+    path = path_of(schema, one.name)
+    return None if path is None else (path[:-1], replace(one, name=path[-1]))
+
+
+def apart(schema: TableSchema, change: Alteration) -> tuple[Alteration, NestedChange]:
+    """Return what is asked for of columns, and of the fields inside of them. Clauses: TBL-47."""
+    paths = {name: path_of(schema, name) for name in names_in(change)}
+    inside = {name: path for name, path in paths.items() if path is not None}
+    new = [(one, added_at(schema, one)) for one in change.add]
+    places: dict[Path, list[Field]] = {}
+    for _, place in new:
+        if place is not None:
+            places.setdefault(place[0], []).append(place[1])
+    nested = NestedChange(
+        places,
+        {path: change.rename[name] for name, path in inside.items() if name in change.rename},
+        tuple(path for name, path in inside.items() if name in change.drop),
+        {path: change.widen[name] for name, path in inside.items() if name in change.widen},
+        tuple(path for name, path in inside.items() if name in change.nullable),
+        {path: change.comments[name] for name, path in inside.items() if name in change.comments},
+    )
+    columns = replace(
+        change,
+        add=tuple(one for one, place in new if place is None),
+        rename={name: to for name, to in change.rename.items() if name not in inside},
+        drop=tuple(name for name in change.drop if name not in inside),
+        widen={name: kind for name, kind in change.widen.items() if name not in inside},
+        nullable=tuple(name for name in change.nullable if name not in inside),
+        comments={name: text for name, text in change.comments.items() if name not in inside},
+    )
+    return columns, nested
+
+
+def names_in(change: Alteration) -> list[str]:
+    """Return the names that a change says something about, but for those of new columns and of moves."""
+    return [*change.rename, *change.drop, *change.widen, *change.nullable, *change.comments]
+
+
+def with_changes(one: Field, change: NestedChange) -> Field:
+    """Return a column with what is asked for inside of it. Raises InvalidRequestError. Clauses: TBL-47."""
+    asked = [path for path in change.paths if path[0] == one.name]
+    if not asked:
+        return one
+    met: set[Path] = set()
+    kind = _changed(one.type, (one.name,), change, met)
+    for path in asked:
+        if path not in met:
+            raise InvalidRequestError(
+                f"alter: {'.'.join(filter(None, path))}: there is no such field; expected names of fields, element for "
+                f"those of an ARRAY, and value for those of a MAP, found {one.type}"
+            )
+    return replace(one, type=kind)
+
+
+def _changed(kind: DataType, at: Path, change: NestedChange, met: set[Path]) -> DataType:
+    """Return a type with what is asked for inside of it. ``at``: its path. ``met``: gets the paths that are there."""
+    if kind.root == "ROW" and not kind.variant:
+        return _changed_row(kind, at, change, met)
+    if kind.root not in PARTS:
+        return kind
+    name = PARTS[kind.root]
+    parts = [
+        replace(part, type=_part(part.type, (*at, name), change, met)) if part.name == name else part
+        for part in kind.children
+    ]
+    for path in ((*at, name),):
+        if path in change.drop or path in change.rename:
+            raise InvalidRequestError(f"alter: {'.'.join(path)} is no field of a ROW, and stays")
+    return replace(kind, children=tuple(parts))
+
+
+def _part(kind: DataType, at: Path, change: NestedChange, met: set[Path]) -> DataType:
+    """Return a part of a type as it is asked for: wider, or such that it may be null, and changed inside."""
+    met.add(at)
+    wider = change.widen.get(at)
+    if wider is not None and not loses_nothing(kind, replace(wider, nullable=kind.nullable)):
+        raise InvalidRequestError(
+            f"alter: {'.'.join(at)} cannot become {wider}, because not every {kind} is one; add a field, and fill it "
+            "by an update"
+        )
+    inside = _changed(kind, at, change, met) if wider is None else wider
+    return replace(inside, nullable=kind.nullable or at in change.nullable)
+
+
+def _changed_row(kind: DataType, at: Path, change: NestedChange, met: set[Path]) -> DataType:
+    met.add((*at, ""))
+    fields = []
+    for part in kind.children:
+        path = (*at, part.name)
+        met.add(path)
+        if path in change.drop:
+            continue
+        fields.append(
+            replace(
+                part,
+                name=change.rename.get(path, part.name),
+                type=_part(part.type, path, change, met),
+                description=change.comments.get(path, part.description),
+            )
+        )
+    added = change.add.get(at, ())
+    for one in added:
+        if not one.type.nullable:
+            raise InvalidRequestError(
+                f"alter: {'.'.join((*at, one.name))} is added as {one.type}; expected a type without NOT NULL, because "
+                "rows that are there have no value"
+            )
+    fields += added
+    if not fields:
+        raise InvalidRequestError(f"alter: {'.'.join(at)} would have no field left")
+    names = [one.name for one in fields]
+    twice = next((name for at_, name in enumerate(names) if name in names[:at_]), None)
+    if twice is not None:
+        raise InvalidRequestError(f"alter: a second {'.'.join((*at, twice))}; expected a name that is free")
+    return replace(kind, children=tuple(fields))
+
+
+def expect_free(change: NestedChange, is_named: Callable[[str, str], str | None]) -> None:
+    """Raise InvalidRequestError if a field is dropped or renamed that an option names.
+
+    ``is_named``: returns the option, of a column and a name of a field in it. Clauses: TBL-42.
+    """
+    for path in (*change.drop, *change.rename):
+        option = is_named(path[0], path[-1])
+        if option is not None:
+            raise InvalidRequestError(
+                f"alter: {'.'.join(path)} stays as it is, because option {option} names it"
+            )
