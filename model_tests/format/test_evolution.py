@@ -68,6 +68,10 @@ CONVERSIONS: list[tuple[str, str, list[Any], list[Any]]] = [
     ("TIME(3)", "STRING", [3_723_400, 0, 86_399_999, None], ["01:02:03.4", "00:00:00.0", "23:59:59.999", None]),
     ("TIME(2)", "STRING", [3_723_405, 3_723_050], ["01:02:03.40", "01:02:03.05"]),
     ("TIME", "STRING", [3_723_400], ["01:02:03"]),
+    ("ARRAY<INT>", "STRING", [[1, None], [], None], ["[1, null]", "[]", None]),
+    ("MAP<STRING, BOOLEAN>", "STRING", [[("a", True), ("b", None)], []], ["{a -> true, b -> null}", "{}"]),
+    ("ROW<a TINYINT, b ARRAY<DATE>>", "VARCHAR(3)", [{"a": 1, "b": [0]}, {"a": None, "b": None}, None],
+     ["{1, [1970-01-01]}", "{null, null}", None]),
     ("TIMESTAMP(3)", "TIMESTAMP(9)", [-1_000_000], [-1_000_000]),
     ("TIMESTAMP(9)", "TIMESTAMP(6)", [1999, -1], [1000, -1000]),
     ("TIMESTAMP(6)", "TIMESTAMP(3)", [1_999_000, -1000], [1_000_000, -1_000_000]),
@@ -84,7 +88,8 @@ REFUSED = [
     ("STRING", "INT"), ("STRING", "DATE"), ("STRING", "BYTES"), ("FLOAT", "STRING"), ("DOUBLE", "VARCHAR(9)"),
     ("TIMESTAMP(3)", "STRING"), ("TIMESTAMP(3)", "TIMESTAMP(3) WITH LOCAL TIME ZONE"), ("DATE", "INT"),
     ("TIMESTAMP(6) WITH LOCAL TIME ZONE", "DATE"), ("TIMESTAMP(3)", "BIGINT"), ("DOUBLE", "BOOLEAN"),
-    ("ROW<a INT>", "STRING"), ("ARRAY<INT>", "INT"), ("INT", "ARRAY<INT>"), ("ARRAY<INT>", "ROW<a INT>"),
+    ("ROW<a DOUBLE>", "STRING"), ("VARIANT", "STRING"), ("ARRAY<INT>", "INT"), ("INT", "ARRAY<INT>"),
+    ("ARRAY<INT>", "ROW<a INT>"),
     ("MAP<INT, INT>", "MAP<BIGINT, INT>"), ("ARRAY<STRING>", "ARRAY<INT>"), ("DATE", "VARCHAR(4)"),
     ("TIME", "VARCHAR(8)"), ("TIME", "INT"), ("DATE", "TIME"), ("TIMESTAMP(3) WITH LOCAL TIME ZONE", "TIME(3)"),
 ]  # fmt: skip
@@ -97,7 +102,7 @@ def column(values: list[Any], kind: str) -> pa.ChunkedArray:
     return pa.chunked_array([array_of(values, t)])
 
 
-@covers("META-39")
+@covers("META-39", "META-79")
 @pytest.mark.parametrize(("before", "after", "given", "expected"), CONVERSIONS)
 def test_a_value_converts_as_it_does_in_paimon(
     before: str, after: str, given: list[Any], expected: list[Any]

@@ -6,19 +6,20 @@ is null. The conversions are those of Paimon's reader, including Java's arithmet
 decimals round half up and become null if they do not fit, strings are cut.
 
 Conversions of three kinds are refused with the names of both types:
-* those that Paimon refuses (another key type of a MAP, atomic to nested or back),
+* those that Paimon refuses (another key type of a MAP, atomic to nested, nested to what is no string),
 * those that depend on the time zone of a JVM (TIMESTAMP to or from TIMESTAMP WITH LOCAL TIME ZONE), and
 * strings parsed as, or made of, floats, times and nested values, where we would have to format them as Java does.
 
 The subtle case is statistics: converted bounds are bounds of the converted values only if the conversion keeps the
 order and never makes a null (`keeps_order`).
 
-Clauses: META-15, META-16, META-39, META-40, META-42, META-43, RD-8.
+Clauses: META-15, META-16, META-39, META-40, META-42, META-43, META-79, RD-8.
 """
 
 from __future__ import annotations
 
 import decimal
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -55,6 +56,7 @@ ARROW_NESTED: Final = {
 }
 """Whether an Arrow type is the one that a nested type is read as."""
 
+TEXT: Final = DataType("STRING")
 EXACT: Final = decimal.Context(prec=400, rounding=decimal.ROUND_HALF_UP)
 
 
@@ -122,6 +124,8 @@ def converted(values: list[Value], before: DataType, after: DataType) -> list[Va
 
 def _convertible(before: DataType, after: DataType) -> bool:
     old, new = before.root, after.root
+    if old in NESTED and new in STRINGS:
+        return not before.variant and all(_convertible(child.type, TEXT) for child in before.children)
     if old in NESTED or new in NESTED:
         return (old, before.variant) == (new, after.variant) and _parts_convertible(before, after)
     if old == new:
@@ -179,6 +183,8 @@ def _converted(array: Any, before: DataType, after: DataType) -> pa.Array:
     if before.root in NESTED:
         if not ARROW_NESTED[before.root](array.type):
             raise ValueError(f"{array.type} instead of {before}")
+        if after.root in STRINGS:
+            return pa.array(_nested_texts(array, before), wanted)
         return {"ROW": _row, "ARRAY": _list, "MAP": _map}[before.root](array, before, after, wanted)
     stored = array.cast(to_arrow(before))
     return stored if same_values(before, after) else _leaf(stored, before, after, wanted)
@@ -214,6 +220,34 @@ def _map(array: Any, before: DataType, after: DataType, wanted: Any) -> pa.Array
         for part, old, new in zip((array.keys, array.items), before.children, after.children, strict=True)
     )
     return pa.MapArray.from_arrays(offsets, keys, values, type=wanted, mask=array.is_null())
+
+
+def _nested_texts(array: Any, kind: DataType) -> list[str | None]:
+    """Return nested values as Paimon writes them: ``[1, null]``, ``{a -> 1}`` for a MAP, ``{1, x}`` for a ROW.
+
+    A length of the text is not enforced.
+    """
+    if kind.root == "ROW":
+        fields = [_texts(array.field(child.name), child.type) for child in kind.children]
+        texts = [f"{{{', '.join(row)}}}" for row in zip(*fields, strict=True)]
+    else:
+        offsets, first, count = _offsets(array)
+        inner = (array.values,) if kind.root == "ARRAY" else (array.keys, array.items)
+        parts = [
+            _texts(part.slice(first, count), child.type)
+            for part, child in zip(inner, kind.children, strict=True)
+        ]
+        entries = [" -> ".join(entry) for entry in zip(*parts, strict=True)]
+        left, right = "[]" if kind.root == "ARRAY" else "{}"
+        ends = offsets.to_pylist()
+        texts = [left + ", ".join(entries[start:end]) + right for start, end in pairwise(ends)]
+    there = array.is_valid().to_pylist()
+    return [text if one else None for text, one in zip(texts, there, strict=True)]
+
+
+def _texts(array: Any, kind: DataType) -> list[str]:
+    """Return parts of nested values as text, ``null`` for null."""
+    return ["null" if one is None else one for one in _converted(array, kind, TEXT).to_pylist()]
 
 
 def _offsets(array: Any) -> tuple[pa.Array, int, int]:
