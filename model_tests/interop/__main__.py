@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from model_tests.interop import formats, vectors, written_on
+from model_tests.interop import changed_columns, formats, vectors, written_on
 from model_tests.interop.calibration import filtered_positions, own_faults
 from model_tests.interop.cases import CASES
 from model_tests.interop.claims import CLAIMS
@@ -184,6 +184,11 @@ def _formats(bench: Bench) -> list[str]:
                 flush=True,
             )
             wrong += found
+    if NEWER_JVM in bench.peers:
+        with tempfile.TemporaryDirectory(prefix="pktable-interop-") as folder:
+            found = list(changed_columns.differences(bench.peers[NEWER_JVM], Path(folder)))
+        print(f"{'WRONG' if found else 'equal':8}  {NEWER_JVM} reads columns that changed inside", flush=True)
+        wrong += found
     return wrong
 
 

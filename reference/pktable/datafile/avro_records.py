@@ -116,12 +116,12 @@ def _values(array: Any, kind: DataType) -> list[Any]:
         return _cut(array, _values(_inside(array, array.values), parts[0]))
     if kind.root == "MAP":
         keys = _values(_inside(array, array.keys), parts[0])
-        values = _values(_inside(array, array.items), parts[1])
+        items = _values(_inside(array, array.items), parts[1])
         if parts[0].root in STRINGS:
             return [
-                one if one is None else dict(one) for one in _cut(array, list(zip(keys, values, strict=True)))
+                one if one is None else dict(one) for one in _cut(array, list(zip(keys, items, strict=True)))
             ]
-        return _cut(array, [{"key": key, "value": value} for key, value in zip(keys, values, strict=True)])
+        return _cut(array, [{"key": key, "value": item} for key, item in zip(keys, items, strict=True)])
     if kind.root in TIMESTAMPS:
         array = array.view(pa.int64())
     elif kind.root in ("DATE", "TIME"):

@@ -1,0 +1,72 @@
+"""Columns that changed inside, or became text: Paimon reads what pktable has changed, and pktable what Paimon has.
+
+pktable adds, renames, drops and widens fields inside of columns; Paimon makes strings of an ARRAY, a MAP and a ROW.
+After each step both must read the same of files of every format, and after a compaction by Paimon, too.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Final
+
+from pktable import Table
+
+from model_tests.interop.peers import Peer
+from model_tests.interop.plain import rows_of
+
+FORMATS: Final = ("parquet", "orc", "avro")
+COLUMNS: Final = (
+    "k INT, r ROW<a SMALLINT, b STRING>, l ARRAY<ROW<x INT, y ROW<z FLOAT>>>, m MAP<STRING, ROW<p DATE>>, "
+    "s ARRAY<INT>, t MAP<INT, BOOLEAN>, u ROW<x TINYINT, y ARRAY<DATE>, z ROW<n DECIMAL(5, 2), t TIME(3)>>"
+)
+ROWS: Final[list[dict[str, Any]]] = [
+    {
+        "k": 1,
+        "r": {"a": 7, "b": "old"},
+        "l": [{"x": 1, "y": {"z": 0.5}}, None],
+        "m": [("one", {"p": None}), ("two", None)],
+        "s": [1, None],
+        "t": [(1, True), (2, None)],
+        "u": {
+            "x": 1,
+            "y": [dt.date(1969, 12, 31), None],
+            "z": {"n": Decimal("1.50"), "t": dt.time(1, 2, 3, 4000)},
+        },
+    },
+    {"k": 2, "r": None, "l": [], "m": [], "s": [], "t": [], "u": {"x": None, "y": None, "z": None}},
+    {"k": 3, **dict.fromkeys("rlmstu")},
+]
+TEXTS: Final = (("s", "STRING"), ("t", "STRING"), ("u", "VARCHAR(3)"))
+"""What Paimon makes of columns. It does not cut these texts."""
+
+
+def differences(peer: Peer, folder: Path) -> Iterator[str]:
+    """Yield what is wrong, for a table of each format in ``folder``."""
+    for format in FORMATS:
+        options = {"file.format": format, "bucket": "1"}
+        table = Table.create(folder / format, COLUMNS, primary_key=["k"], options=options)
+        table.upsert(ROWS)
+        table.alter(
+            add={"r.n": "ARRAY<ROW<u INT>>", "l.element.y.w": "STRING", "m.value.q": "BIGINT"},
+            rename={"r.a": "c"},
+            drop="r.b",
+            widen={"r.a": "BIGINT", "l.element.y.z": "DOUBLE"},
+        )
+        at = f"{peer.name}, {format}"
+        yield from _wrong(f"{at}, after our change", table, peer)
+        table.upsert([{**ROWS[2], "k": 4, "r": {"c": 1 << 40, "n": [{"u": 3}]}}])
+        yield from _wrong(f"{at}, after our write", table, peer)
+        peer.ask("alter", table=table.path, changes=[["change type", *text] for text in TEXTS])
+        yield from _wrong(f"{at}, after its change", table, peer)
+        peer.ask("compact", table=table.path, full=True)
+        yield from _wrong(f"{at}, after its compaction", table, peer)
+
+
+def _wrong(at: str, table: Table, peer: Peer) -> Iterator[str]:
+    ours, theirs = rows_of(Table.open(table.path).to_arrow()), peer.ask("read latest", table=table.path)
+    one, other = (sorted(tuple(row) for row in rows) for rows in (ours, theirs))
+    if one != other:
+        yield f"{at}: ours {one}, theirs {other}"
