@@ -344,6 +344,8 @@ def test_rows_that_do_not_fit_are_refused_and_nothing_is_written(
             "column k: key and partition columns are STRING, INT, BIGINT, found DOUBLE",
         ),
         ("k STRING, v SMALLINT", {"key": "k"}, "column v: Hudi has no type SMALLINT"),
+        ("k STRING, v VARIANT", {"key": "k"}, "column v: Hudi has no type VARIANT"),
+        ("k STRING, v TIME(3)", {"key": "k"}, "column v: Hudi has no type TIME"),
         ("k STRING, `a b` INT", {"key": "k"}, "Avro allows letters, digits and _"),
         ("k STRING, _hoodie_x INT", {"key": "k"}, "names that begin with _hoodie_"),
         ("k STRING, b BOOLEAN", {"key": "k", "ordering": "b"}, "column b: an ordering column is"),

@@ -45,7 +45,7 @@ SINCE_1970: Final = {
     if kind.startswith("TIMESTAMP")
 }
 """Times that ORC can hold: none before 1970 with a fraction of a second."""
-CONDITIONS: Final = (
+CONDITIONS: Final[tuple[tuple[str, ...], ...]] = (
     ("k", "=", "3"), ("v_int", ">", "0"), ("v_string", "<=", "a"), ("v_time", ">=", "43200000"), ("v_date", "<", "0"),
     ("v_timestamp", ">", "0"), ("v_decimal", "<", "0.00"),
 )  # fmt: skip

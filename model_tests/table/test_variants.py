@@ -20,7 +20,10 @@ from model_tests.table.foreign_tables import at, read_parquet, rewritten
 OBJECT = {"value": bytes.fromhex("02010000020c01"), "metadata": bytes.fromhex("0101000161")}
 """What ``parse_json('{"a":1}')`` of Spark is."""
 COLUMNS = "k INT, v VARIANT, r ROW<a ARRAY<VARIANT>>"
-ROWS = [{"k": 1, "v": OBJECT, "r": {"a": [OBJECT, None]}}, {"k": 2, "v": None, "r": None}]
+ROWS: list[dict[str, Any]] = [
+    {"k": 1, "v": OBJECT, "r": {"a": [OBJECT, None]}},
+    {"k": 2, "v": None, "r": None},
+]
 DV = {"deletion-vectors.enabled": "true"}
 
 

@@ -185,7 +185,7 @@ def _avro_type(kind: DataType, path: str, column: str) -> Any:
         inside = _avro_type(one.type, f"{path}.{one.name}", column)
         return ["null", inside] if one.type.nullable else inside
 
-    if kind.root == "ROW":
+    if kind.root == "ROW" and not kind.variant:
         parts = [_avro_field(one, path) for one in kind.children]
         return {"type": "record", "name": path.rpartition(".")[2], "namespace": path, "fields": parts}
     if kind.root == "ARRAY":
