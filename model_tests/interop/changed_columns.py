@@ -40,7 +40,7 @@ ROWS: Final[list[dict[str, Any]]] = [
     {"k": 3, **dict.fromkeys("rlmstu")},
 ]
 TEXTS: Final = (("s", "STRING"), ("t", "STRING"), ("u", "VARCHAR(3)"))
-"""What Paimon makes of columns. It does not cut these texts."""
+"""Columns, and the type that Paimon gives them. It does not cut these texts."""
 
 
 def differences(peer: Peer, folder: Path) -> Iterator[str]:

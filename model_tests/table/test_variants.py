@@ -18,7 +18,7 @@ from model_tests.backends.spark_session import spark_session
 from model_tests.table.foreign_tables import at, read_parquet, rewritten
 
 OBJECT = {"value": bytes.fromhex("02010000020c01"), "metadata": bytes.fromhex("0101000161")}
-"""What ``parse_json('{"a":1}')`` of Spark is."""
+"""The value of ``parse_json('{"a":1}')`` in Spark."""
 COLUMNS = "k INT, v VARIANT, r ROW<a ARRAY<VARIANT>>"
 ROWS: list[dict[str, Any]] = [
     {"k": 1, "v": OBJECT, "r": {"a": [OBJECT, None]}},

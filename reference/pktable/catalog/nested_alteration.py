@@ -30,7 +30,7 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class NestedChange:
-    """What is asked for inside of columns, by path. ``add``: the new fields by the path of their ROW."""
+    """A change of fields inside of columns, by path. ``add``: the new fields by the path of their ROW."""
 
     add: Mapping[Path, Sequence[Field]] = field(default_factory=dict)
     rename: Mapping[Path, str] = field(default_factory=dict)
@@ -41,7 +41,7 @@ class NestedChange:
 
     @property
     def paths(self) -> list[Path]:
-        """Every path that is named; one that ends with nothing must be that of a ROW."""
+        """Every path of the change. One that ends with nothing must be that of a ROW."""
         asked = (*self.rename, *self.drop, *self.widen, *self.nullable, *self.comments)
         return [*((*at, "") for at in self.add), *asked]
 

@@ -1,7 +1,7 @@
 """Bring rows to the columns that an ORC file has.
 
-The library that writes ORC has no times of the day, which are integers there, and no types of a limited length: CHAR
-and VARCHAR are stored as STRING, which readers take for them. Of a slice it writes the rows before it, too. It cuts a
+The library for ORC has no times of the day, which are integers there, and no types of a limited length: CHAR and
+VARCHAR are stored as STRING, which readers take for them. Of a slice it writes the rows before it, too. It cuts a
 time before 1970 off towards 1970, and stores the fraction of the second below zero, which Java's reader does not take.
 
 Clauses: META-61, META-70, META-72, META-74.
