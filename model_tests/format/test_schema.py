@@ -134,7 +134,9 @@ INT = {"type": "INT NOT NULL"}
         ({"primaryKeys": ["dt", "nope"]}, "primaryKeys"),
         ({"primaryKeys": ["dt", "v"]}, "fields"),
         ({"version": 4}, "version"),
-        ({"options": {"bucket": 1}}, "options.bucket"),
+        ({"options": {"bucket": [1]}}, "options.bucket"),
+        ({"options": {"bucket": None}}, "options.bucket"),
+        ({"options": "bucket"}, "options"),
         ({"comment": 3}, "comment"),
     ],
 )
@@ -149,6 +151,25 @@ def test_endless_nesting_is_damage() -> None:
         element = {"type": "ARRAY", "element": element}
     with pytest.raises(CorruptFileError, match="fields"):
         decode(foreign(fields=[{"id": 0, "name": "id", "type": element}]))
+
+
+@covers("TBL-48")
+def test_numbers_and_truth_values_of_options_count_as_their_texts() -> None:
+    given = {
+        "bucket": -2,
+        "deletion-vectors.enabled": True,
+        "compaction.delete-ratio-threshold": 0.2,
+        "a": "b",
+    }
+    texts = {
+        "bucket": "-2",
+        "deletion-vectors.enabled": "true",
+        "compaction.delete-ratio-threshold": "0.2",
+        "a": "b",
+    }
+    found = decode(foreign(options=given))
+    assert found.options == texts
+    assert decode(encode_schema(found)).options == texts
 
 
 @pytest.mark.parametrize("t", ["BLOB", {"type": "ARRAY", "element": "BLOB"}, "MULTISET<INT>"])

@@ -62,6 +62,10 @@ def decode_json(data: bytes, *, at: str) -> JsonObject:
     return JsonObject(value, at)
 
 
+def _text(scalar: bool | float) -> str:
+    return str(scalar).lower() if isinstance(scalar, bool) else repr(scalar)
+
+
 class JsonObject:
     """A decoded object that gives its fields by name and type. A null counts as absent."""
 
@@ -127,9 +131,16 @@ class JsonObject:
         return tuple(JsonObject(value, self.at) for value in values)
 
     def text_map(self, name: str) -> dict[str, str]:
-        """Return a required object whose values are texts."""
-        texts: dict[str, str] = self._required(name, "an object", self.optional_text_map(name))
-        return texts
+        """Return a required object of texts. Numbers and truth values count as their texts. Clauses: TBL-48."""
+        given: Any = self._required(name, "an object", self._fields.get(name))
+        texts = given
+        if isinstance(given, dict):
+            texts = {
+                key: _text(one) if isinstance(one, (bool, int, float)) else one for key, one in given.items()
+            }
+        found = JsonObject({name: texts}, self.at).optional_text_map(name)
+        assert found is not None, "it is required"
+        return found
 
     def optional_text_map(self, name: str) -> dict[str, str] | None:
         value = self._fields.get(name)
