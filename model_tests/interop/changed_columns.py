@@ -1,7 +1,8 @@
 """Columns that changed inside, or became text: Paimon reads what pktable has changed, and pktable what Paimon has.
 
 pktable adds, renames, drops and widens fields inside of columns; Paimon makes strings of an ARRAY, a MAP and a ROW.
-After each step both must read the same of files of every format, and after a compaction by Paimon, too.
+After each step both must read the same of files of every format, and after a compaction by Paimon, too. A VARIANT is
+read, compacted and shown by Paimon.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ ROWS: Final[list[dict[str, Any]]] = [
     {"k": 2, "r": None, "l": [], "m": [], "s": [], "t": [], "u": {"x": None, "y": None, "z": None}},
     {"k": 3, **dict.fromkeys("rlmstu")},
 ]
+OBJECT: Final = {"value": bytes.fromhex("02010000020c01"), "metadata": bytes.fromhex("0101000161")}
+"""The value of ``parse_json('{"a":1}')`` in Spark."""
 TEXTS: Final = (("s", "STRING"), ("t", "STRING"), ("u", "VARCHAR(3)"))
 """Columns, and the type that Paimon gives them. It does not cut these texts."""
 
@@ -63,6 +66,23 @@ def differences(peer: Peer, folder: Path) -> Iterator[str]:
         yield from _wrong(f"{at}, after its change", table, peer)
         peer.ask("compact", table=table.path, full=True)
         yield from _wrong(f"{at}, after its compaction", table, peer)
+    yield from _variants(peer, folder / "variants")
+
+
+def _variants(peer: Peer, path: Path) -> Iterator[str]:
+    """Yield what is wrong with a VARIANT that pktable has written, as Paimon shows it, and after its compaction."""
+    columns = "k INT, v VARIANT, r ROW<a ARRAY<VARIANT>>"
+    table = Table.create(path, columns, primary_key=["k"], options={"bucket": "1"})
+    rows = [{"k": 1, "v": OBJECT, "r": {"a": [OBJECT, None]}}, {"k": 2, "v": None, "r": None}]
+    for row in rows:
+        table.upsert([row])
+    shown = peer.ask("read latest", table=table.path)
+    if shown != [["1", '{"a":1}', '[["{\\"a\\":1}",null]]'], ["2", None, None]]:
+        yield f"{peer.name}, a VARIANT of ours: {shown}"
+    peer.ask("compact", table=table.path, full=True)
+    found = Table.open(path).to_arrow().sort_by("k").to_pylist()
+    if found != rows:
+        yield f"{peer.name}, a VARIANT that it has compacted: {found}"
 
 
 def _wrong(at: str, table: Table, peer: Peer) -> Iterator[str]:
