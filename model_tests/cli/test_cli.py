@@ -273,6 +273,17 @@ def test_some_partitions_are_compacted(tmp_path: Path, capsys: pytest.CaptureFix
         assert "--where: expected one compaction" in capsys.readouterr().err
 
 
+def test_what_is_made_without_being_asked_for_is_said(tmp_path: Path, cli: Run) -> None:
+    _, _, err = cli("create", tmp_path / "a", "--columns", "id BIGINT")
+    assert "an append table, because no --primary-key is given" in err
+    assert "deletion vectors off" in err
+    _, _, err = cli("create", tmp_path / "k", "--columns", "id BIGINT, at TIMESTAMP", "--primary-key", "id")
+    assert "append table" not in err
+    assert "deletion vectors off" in err
+    assert "bucket=1" in err
+    assert "at: TIMESTAMP is wall-clock time" in err
+
+
 def test_describe_lists_columns_keys_and_options(tmp_path: Path, cli: Run) -> None:
     columns = (
         "--columns",
