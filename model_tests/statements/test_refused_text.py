@@ -79,7 +79,24 @@ def test_a_number_with_more_places_is_refused_whatever_the_rows_are(
         "if(id >= 0, 1, CAST(99999 AS TINYINT))",
         "coalesce(id - id + 1, 1 / 0)",
         "CASE WHEN id < 0 THEN 2147483647 + 1 ELSE CASE WHEN id < 9 THEN 1 ELSE 1 / (id - id) END END",
+        "CASE WHEN id < 0 OR id >= 0 OR 1 / id > 0 THEN 1 END",
+        "CASE WHEN id <> 0 AND 1 / id > 9 THEN 2 ELSE 1 END",
+        "CAST(id >= 0 OR 1 / id > 0 AS INT)",
+        "CASE "
+        + " ".join(f"WHEN id + 1 = {9 * i + 9} THEN 1 / (id - id)" for i in range(40))
+        + " ELSE 1 END",
     ],
 )
 def test_a_value_that_is_not_taken_does_not_fail(table: Table, value: str) -> None:
     assert table.count(where=f"{value} = 1") == len(ROWS)
+
+
+@covers("STM-16")
+def test_a_value_that_is_taken_fails(table: Table) -> None:
+    for value in (
+        "CASE WHEN id > 1 THEN 1 / (id - 2) ELSE 1 END",
+        "coalesce(nullif(id, 3), 1 / 0)",
+        "id > 9 OR 1 / id > 0",
+    ):
+        with pytest.raises(InvalidRequestError, match="divide by zero"):
+            table.to_arrow(where=f"({value}) IS NULL")

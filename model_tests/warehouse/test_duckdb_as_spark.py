@@ -201,7 +201,7 @@ SELECT b FROM t EXCEPT ALL SELECT true ORDER BY b
 SELECT * FROM VALUES (1, 'a'), (2.5, NULL) AS v (p, q) ORDER BY p
 VALUES (1, 'a')
 SELECT id, rank() OVER (PARTITION BY b ORDER BY v) r, row_number() OVER (ORDER BY x, id) FROM t ORDER BY id
-SELECT id, sum(id) OVER (ORDER BY b), lag(s) OVER (ORDER BY id), lead(id, 2, -1) OVER (ORDER BY id) FROM t ORDER BY 1
+SELECT id, sum(id) OVER (ORDER BY b), lag(s) OVER (ORDER BY id), lead(m, 2, 0) OVER (ORDER BY id) FROM t ORDER BY 1
 SELECT id, avg(m) OVER (ORDER BY id ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) FROM t ORDER BY id
 SELECT b, sum(sum(id)) OVER (ORDER BY b) FROM t GROUP BY b ORDER BY b
 SELECT max(id) FILTER (WHERE b) a, CASE WHEN count(*) = 0 THEN 0 ELSE sum(id) / count(*) END FROM t

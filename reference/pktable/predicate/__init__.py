@@ -86,7 +86,7 @@ class Predicate:
         Raises InvalidRequestError, as Spark does, if a part of the condition divides by zero, overflows or cannot
         convert a value, in a row that the parts before it keep. Clauses: RD-6.
         """
-        from pktable.predicate.arrow_eval import filtered
+        from pktable.predicate.evaluation import filtered
 
         return filtered(self.root, table, self.shown, live, columns)
 

@@ -1,8 +1,7 @@
 """Evaluate a condition in Arrow, with SQL's three values: a NULL stays NULL until the filter drops the row.
 
-Floats compare as in Spark: NaN equals NaN and is greater than every number, and the zeros are equal. A part
-that can fail (by overflow, division by zero or a failed conversion) is evaluated only for the rows that the
-conditions before it have kept; there a failure raises.
+Floats compare as in Spark: NaN equals NaN and is greater than every number, and the zeros are equal. A part may fail by
+overflow, division by zero or a failed conversion; `evaluation` chooses the rows for which it is evaluated.
 
 Clauses: RD-6.
 """
@@ -10,16 +9,12 @@ Clauses: RD-6.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import reduce
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pktable_spec.errors import InvalidRequestError
 
 from pktable.format.decimals import WIDEST, half_up
 from pktable.format.types import FLOATS, TIMESTAMPS, DataType, array_of
@@ -44,7 +39,6 @@ from pktable.predicate.tree import (
     Ordering,
     Wildcard,
     assert_never,
-    conjuncts,
     walk,
 )
 
@@ -56,74 +50,6 @@ COMPARISONS: Final[dict[Ordering, Callable[..., Any]]] = {
     ">": pc.greater,
     ">=": pc.greater_equal,
 }
-LIVE: Final = "__pktable_live"
-
-
-def filtered(
-    root: Expression,
-    table: pa.Table,
-    what: str,
-    live: npt.NDArray[np.bool_] | None = None,
-    columns: Sequence[str] | None = None,
-) -> pa.Table:
-    """Return the rows of ``table``, in order, that are ``live`` and for which ``root`` is true.
-
-    ``columns``: those to return, all if None; at least one. A condition that may fail is evaluated only for the live
-    rows that the conditions before it keep. Raises InvalidRequestError, which calls the condition ``what``, if it fails
-    for one of them.
-    """
-    from pyarrow.acero import Declaration, ProjectNodeOptions, TableSourceNodeOptions  # it imports pandas
-
-    columns = table.column_names if columns is None else columns
-    tests = [(expression_of(one, table.schema), may_fail(one)) for one in conjuncts(root)]
-    if live is not None:
-        tests.insert(0, (pc.field(LIVE), False))
-        table = table.append_column(LIVE, pa.array(live))
-    groups = list(_guarded(tests))
-    try:
-        for group in groups:
-            plan = [
-                Declaration("table_source", TableSourceNodeOptions(table)),
-                Declaration("project", ProjectNodeOptions([reduce(pc.and_kleene, group)])),
-            ]
-            holds = Declaration.from_sequence(plan).to_table(use_threads=False).column(0)
-            if group is groups[-1]:
-                table = table.select(columns)
-            # Taking rows by number is faster than any filter, and the condition need not read the taken columns.
-            table = table.take(pc.indices_nonzero(holds))
-    except pa.ArrowInvalid as error:
-        raise InvalidRequestError(f"{what}: {str(error).partition(chr(10))[0]}") from None
-    return table
-
-
-def evaluated(values: Mapping[str, Expression], rows: pa.Table, what: Callable[[str], str]) -> pa.Table:
-    """Return a table of ``values``, name by name, row for row. A bare column is returned as it is, in its own type.
-
-    Raises InvalidRequestError if an expression fails for a row. ``what`` says how messages call the value of a name.
-    """
-    from pyarrow.acero import Declaration, ProjectNodeOptions, TableSourceNodeOptions  # it imports pandas
-
-    computed = {name: value for name, value in values.items() if not isinstance(value, Column)}
-    found = {name: rows.column(value.name) for name, value in values.items() if isinstance(value, Column)}
-    if computed:
-        needed = dict.fromkeys(
-            part.name for value in computed.values() for part in walk(value) if isinstance(part, Column)
-        )
-        few = rows.select(list(needed)) if needed else pa.table({LIVE: pa.nulls(rows.num_rows)})
-        expressions = [expression_of(value, few.schema) for value in computed.values()]
-        plan = [
-            Declaration("table_source", TableSourceNodeOptions(few)),
-            Declaration("project", ProjectNodeOptions(expressions, list(computed))),
-        ]
-        try:
-            made = Declaration.from_sequence(plan).to_table(use_threads=False)
-        except pa.ArrowInvalid as error:
-            for name, value in computed.items() if len(computed) > 1 else ():
-                evaluated({name: value}, rows, what)  # only by itself it tells which one fails
-            problem = str(error).partition(chr(10))[0]
-            raise InvalidRequestError(f"{what(next(iter(computed)))}: {problem}") from None
-        found |= dict(zip(made.column_names, made.columns, strict=True))
-    return pa.table({name: found[name] for name in values})
 
 
 def may_fail(root: Expression) -> bool:
@@ -142,32 +68,15 @@ def _may_raise(part: Expression) -> bool:
             assert_never(part)
 
 
-def _guarded(tests: Iterable[tuple[pc.Expression, bool]]) -> Iterator[list[pc.Expression]]:
-    """Yield the conditions of ``tests`` (condition, may fail) in groups in which only the first may fail."""
-    group: list[pc.Expression] = []
-    for condition, fails in tests:
-        if group and fails:
-            yield group
-            group = []
-        group.append(condition)
-    yield group
-
-
-def expression_of(root: Expression, schema: _Rows) -> pc.Expression:
+def expression_of(root: Expression, schema: pa.Schema) -> pc.Expression:
     """Return ``root`` as an expression over columns of ``schema``: true, false or null."""
     match root:
         case Column():
             return _column(root, schema)
         case Literal():
-            value = array_of([root.value], root.type)[0]
-            # Arrow computes what has no columns at once, taken or not.
-            return _taken(pc.scalar(value), schema, value.type)
+            return pc.scalar(array_of([root.value], root.type)[0])
         case Cast():
             return _cast(expression_of(root.operand, schema), root.operand.type, root.type)
-        case Call(function="case"):
-            return _case(root, schema)
-        case Call(function="coalesce"):
-            return _first_present(root, schema)
         case Call():
             return _call(root, [expression_of(argument, schema) for argument in root.arguments])
         case Compare():
@@ -188,16 +97,13 @@ def expression_of(root: Expression, schema: _Rows) -> pc.Expression:
             assert_never(root)
 
 
-def _column(column: Column, rows: _Rows) -> pc.Expression:
-    wanted, inside = arrow_type(column.type), rows
-    while isinstance(inside, _Taken):
-        inside = inside.rows
+def _column(column: Column, schema: pa.Schema) -> pc.Expression:
+    wanted = arrow_type(column.type)
     field = pc.field(column.name)
-    value = field if inside.field(column.name).type == wanted else field.cast(wanted)
-    return _taken(value, rows, wanted)
+    return field if schema.field(column.name).type == wanted else field.cast(wanted)
 
 
-def _comparison(root: Compare, schema: _Rows) -> Any:
+def _comparison(root: Compare, schema: pa.Schema) -> Any:
     if _beyond(root.left) or _beyond(root.right):
         left, right = (_place(side, schema) for side in (root.left, root.right))
     else:
@@ -214,7 +120,7 @@ def _beyond(side: Expression) -> int:
     return 1 if side.value > 0 else -1
 
 
-def _place(side: Expression, schema: _Rows) -> Any:
+def _place(side: Expression, schema: pa.Schema) -> Any:
     """Return an integer to compare in place of a time: a literal out of range is -1 or 1, a present time 0."""
     if at := _beyond(side):
         return pc.scalar(at)
@@ -252,7 +158,7 @@ def _ordered(operator: Ordering, left: Any, right: Any, t: DataType) -> Any:
     return pc.or_kleene(COMPARISONS[operator](left, right), pc.and_kleene(with_nan, pc.is_nan(right)))
 
 
-def _membership(root: In, schema: _Rows) -> Any:
+def _membership(root: In, schema: pa.Schema) -> Any:
     operand, t = root.operand, root.operand.type
     if not root.values or t.root in FLOATS:  # is_in hashes, and the two zeros have different hashes
         options = [*root.values, *([None] if root.has_null else [])]
@@ -272,54 +178,12 @@ def _regex(like: Like) -> str:
     return r"\A(?s:" + "".join(parts) + r")\z"
 
 
-@dataclass(frozen=True)
-class _Taken:
-    """The columns of ``rows`` where the condition ``taken`` is true, and nulls elsewhere."""
-
-    rows: _Rows
-    taken: Any
-
-
-_Rows: TypeAlias = pa.Schema | _Taken
-"""The place where columns are looked up."""
-
-
-def _case(case: Call, rows: _Rows) -> Any:
-    """Return the value of the first condition that is true.
-
-    Arrow computes all values of all rows. A part that may fail is computed of nulls where its turn does not come. So it
-    fails only where Spark computes it, too.
-    """
-    *pairs, last = case.arguments
-    chosen, open_ = [], pc.scalar(True)
-    for condition, value in zip(pairs[::2], pairs[1::2], strict=True):
-        holds = pc.coalesce(_where(condition, rows, open_), pc.scalar(False))
-        taken = pc.and_kleene(open_, holds)
-        chosen.append((taken, _where(value, rows, taken)))
-        open_ = pc.and_kleene(open_, pc.invert(holds))
-    found = _where(last, rows, open_)
-    for taken, value in reversed(chosen):
-        found = pc.if_else(taken, value, found)
+def _case(parts: list[Any]) -> Any:
+    """Return the value of the first condition that is true. Arrow computes all of them."""
+    *pairs, found = parts
+    for condition, value in reversed(list(zip(pairs[::2], pairs[1::2], strict=True))):
+        found = pc.if_else(pc.coalesce(condition, pc.scalar(False)), value, found)
     return found
-
-
-def _first_present(call: Call, rows: _Rows) -> Any:
-    """Return the first value that is not NULL. Those after it are not computed, as in `_case`."""
-    found = expression_of(call.arguments[0], rows)
-    for one in call.arguments[1:]:
-        found = pc.coalesce(found, _where(one, rows, pc.is_null(found)))
-    return found
-
-
-def _taken(value: Any, rows: _Rows, kind: pa.DataType) -> Any:
-    """Return a value where the conditions of ``rows`` are true, and null elsewhere."""
-    while isinstance(rows, _Taken):
-        value, rows = pc.if_else(rows.taken, value, pa.scalar(None, kind)), rows.rows
-    return value
-
-
-def _where(part: Expression, rows: _Rows, taken: Any) -> Any:
-    return expression_of(part, _Taken(rows, taken) if may_fail(part) else rows)
 
 
 def _call(call: Call, arguments: list[Any]) -> Any:
@@ -382,8 +246,10 @@ def _call(call: Call, arguments: list[Any]) -> Any:
             return pc.day_of_year(*arguments).cast(pa.int32())
         case "weekofyear":
             return pc.iso_week(*arguments).cast(pa.int32())
-        case "case" | "coalesce":
-            raise AssertionError("done before its arguments are")
+        case "case":
+            return _case(arguments)
+        case "coalesce":
+            return pc.coalesce(*arguments)
         case _:
             assert_never(call.function)
 

@@ -100,15 +100,16 @@ def _one_after_the_other(operands: tuple[Expression, ...], word: str) -> str:
 
     DuckDB evaluates the parts of an AND in an order of its own, but those of a CASE one after the other.
     """
-    found = duckdb_text(operands[0])
-    for one in operands[1:]:
+    found, fails = duckdb_text(operands[-1]), may_fail(operands[-1])
+    for one in reversed(operands[:-1]):
         text = duckdb_text(one)
-        if not may_fail(one):
-            found = f"({found} {word} {text})"
+        if not fails:
+            found = f"({text} {word} {found})"
         elif word == "AND":
-            found = f"(CASE WHEN NOT {found} THEN FALSE ELSE {found} AND {text} END)"
+            found = f"(CASE WHEN NOT {text} THEN FALSE ELSE {text} AND {found} END)"
         else:
-            found = f"(CASE WHEN {found} THEN TRUE ELSE {found} OR {text} END)"
+            found = f"(CASE WHEN {text} THEN TRUE ELSE {text} OR {found} END)"
+        fails = fails or may_fail(one)
     return found
 
 
@@ -135,7 +136,9 @@ def _call(call: Call, given: list[str]) -> str:
             chosen = " ".join(f"WHEN {condition} THEN {value}" for condition, value in pairs)
             return f"(CASE {chosen} ELSE {given[-1]} END)"
         case "lower" | "upper":
-            return f"{LETTER_CASE[call.function]}({given[0]})"
+            own, ours = (f"{name}({given[0]})" for name in (call.function, LETTER_CASE[call.function]))
+            is_ascii = f"strlen({given[0]}) = length({given[0]})"  # DuckDB's own functions are faster
+            return f"(CASE WHEN {is_ascii} THEN {own} ELSE {ours} END)"
         case "concat":
             return f"({' || '.join(given)})"
         case "length":

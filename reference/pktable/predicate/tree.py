@@ -174,25 +174,35 @@ def conjuncts(expression: Expression) -> tuple[Expression, ...]:
     return expression.operands if isinstance(expression, And) else (expression,)
 
 
-def rewritten(expression: Expression, column: Callable[[Column], Expression]) -> Expression:
-    """Return ``expression`` with every column replaced by what ``column`` makes of it."""
+def rewritten(
+    expression: Expression,
+    column: Callable[[Column], Expression],
+    other: Callable[[Expression], Expression | None] = lambda _: None,
+) -> Expression:
+    """Return ``expression`` with every column replaced by what ``column`` makes of it.
+
+    ``other``: what to put in place of any other part, None for the part with its own parts rewritten.
+    """
+    made = None if isinstance(expression, Column) else other(expression)
+    if made is not None:
+        return made
     match expression:
         case Column():
             return column(expression)
         case Literal():
             return expression
         case Cast() | In() | IsNull() | Like() | Not():
-            return replace(expression, operand=rewritten(expression.operand, column))
+            return replace(expression, operand=rewritten(expression.operand, column, other))
         case Call():
             return replace(
-                expression, arguments=tuple(rewritten(part, column) for part in expression.arguments)
+                expression, arguments=tuple(rewritten(part, column, other) for part in expression.arguments)
             )
         case Compare():
-            left, right = rewritten(expression.left, column), rewritten(expression.right, column)
+            left, right = (rewritten(side, column, other) for side in (expression.left, expression.right))
             return replace(expression, left=left, right=right)
         case And() | Or():
             return replace(
-                expression, operands=tuple(rewritten(part, column) for part in expression.operands)
+                expression, operands=tuple(rewritten(part, column, other) for part in expression.operands)
             )
         case _:
             assert_never(expression)

@@ -135,9 +135,10 @@ class QueryResolver(Resolver):
         offset = self.expression(node.args.get("offset") or exp.Literal.number(1))
         if not isinstance(offset, Literal) or offset.type != INT:
             raise self.error("expected a number of rows as a literal", node)
-        value, instead = self.of_one_kind(
-            [self.expression(node.this), self.expression(node.args.get("default") or exp.Null())], node
-        )
+        value = self.expression(node.this)
+        instead = converted(self.expression(node.args.get("default") or exp.Null()), value.type)
+        if instead is None:
+            raise self.error(f"expected a default of {value.type}", node)
         name = "lag" if isinstance(node, exp.Lag) else "lead"
         call = f"{name}({duckdb_text(value)}, {duckdb_text(offset)}, {duckdb_text(instead)})"
         return Column(over(call), value.type)

@@ -27,7 +27,7 @@ from pktable.format.metadata.schema import TableSchema
 from pktable.ingest.changes import conform
 from pktable.ingest.columns import empty_column
 from pktable.merge.key_encoding import encode_keys
-from pktable.predicate.arrow_eval import evaluated, filtered
+from pktable.predicate.evaluation import evaluated, filtered
 from pktable.statements.plan import KIND, SOURCE, TARGET, Clause, Statement, When, qualified, tree_of
 
 Rows = npt.NDArray[np.int64]

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pktable.format.types import FLOATS, NESTED, values_of
-from pktable.predicate.arrow_eval import evaluated
+from pktable.predicate.evaluation import evaluated
 from pktable.predicate.tree import And, Column, Compare, Expression, In, Literal, conjuncts, rewritten, walk
 from pktable.statements.plan import SOURCE, TARGET, SparkText, Statement, When, qualified
 
