@@ -72,6 +72,10 @@ hour(w) = 12
 minute(w) + second(w) = 118
 year(w) = 1969
 datediff(d, DATE '2024-02-29') BETWEEN 0 AND 1
+date_add(d, 1) = '2024-03-01'
+date_sub(d, k) < DATE '2024-01-01'
+n DIV 3 = -1
+CASE WHEN k <> 0 THEN -7 DIV k ELSE 0 END < 0
 floor(m) = -1
 ceil(m) = 2
 floor(n) < 0

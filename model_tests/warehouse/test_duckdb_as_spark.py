@@ -72,6 +72,10 @@ d > '2023-3-1'
 z > DATE '2021-01-03'
 l > '2000-01-01'
 datediff(d, DATE '2024-01-01')
+date_add(d, 10)
+date_sub(DATE '2024-01-03', id)
+k DIV 2
+-7 DIV id
 dayofweek(d)
 weekofyear(d)
 dayofyear(d)
@@ -157,6 +161,7 @@ k / 0
 0 / k
 x / 0
 k % 0
+k DIV 0
 CAST(x AS INT)
 CAST(k AS SMALLINT)
 -(CAST(-128 AS TINYINT)) + y

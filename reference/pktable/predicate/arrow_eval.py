@@ -221,6 +221,11 @@ def _call(call: Call, arguments: list[Any]) -> Any:
         case "replace":
             old, new = (part.value for part in call.arguments[1:] if isinstance(part, Literal))
             return pc.replace_substring(arguments[0], str(old), str(new)) if old else arguments[0]
+        case "date_add":
+            date, days = (one.cast(pa.int32()) for one in arguments)
+            return pc.add_checked(date, days).cast(pa.date32())
+        case "div":
+            return pc.divide_checked(*arguments)
         case "rlike":
             return pc.match_substring_regex(arguments[0], re2_pattern(call))
         case "greatest":

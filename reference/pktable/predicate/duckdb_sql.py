@@ -19,6 +19,7 @@ from pktable.predicate.regular import re2_pattern
 from pktable.predicate.spark_sql import like_text
 from pktable.predicate.tree import (
     BYTES,
+    INT,
     And,
     Call,
     Cast,
@@ -129,6 +130,10 @@ def _call(call: Call, given: list[str]) -> str:
             return as_type(f"{given[0]} / {_divisor(call, given)}", call.type)
         case "remainder":
             return as_type(f"{given[0]} % {_divisor(call, given)}", call.type)
+        case "div":
+            return as_type(f"{given[0]} // {_divisor(call, given)}", call.type)
+        case "date_add":
+            return as_type(f"{given[0]} + {as_type(given[1], INT)}", call.type)
         case "negate":
             return as_type(f"-({given[0]})", call.type)
         case "case":

@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from pktable.format.types import FLOATS, INTEGER_BITS, NESTED, DataType
 from pktable.predicate import tree
-from pktable.predicate.coercion import digits
+from pktable.predicate.coercion import converted, digits
 from pktable.predicate.literals import MOST_DIGITS, decimal_type
 from pktable.predicate.regular import for_re2
 from pktable.predicate.tree import BIGINT, BOOLEAN, INT, NULL, STRING, Expression, Function, Literal
@@ -106,13 +106,34 @@ def days_between(resolver: Resolver, node: Any) -> Expression:
     return tree.Call("datediff", tuple(found), INT)
 
 
+def days_later(resolver: Resolver, node: Any) -> Expression:
+    """Return ``date_add(date, days)`` or ``date_sub(date, days)``."""
+    date = resolver.expression(node.this.this if isinstance(node.this, exp.TsOrDsToDate) else node.this)
+    days = resolver.expression(node.expression)
+    if date.type.root != "DATE" or days.type.root not in ("TINYINT", "SMALLINT", "INT"):
+        raise resolver.error(f"expected a DATE and an INT, found {date.type} and {days.type}", node)
+    if str(node.args.get("unit") or "DAY").upper() != "DAY":
+        raise resolver.error("expected days", node)
+    return tree.Call("date_add", (date, days), date.type)
+
+
+def whole_quotient(resolver: Resolver, node: Any) -> Expression:
+    """Return ``a DIV b`` of integers: their quotient without its fraction."""
+    parts = [resolver.number(one) for one in (node.this, node.expression)]
+    if any(one.type.root not in INTEGER_BITS for one in parts):
+        raise resolver.error("expected integers", node)
+    return tree.Call("div", tuple(converted(one, BIGINT) or one for one in parts), BIGINT)
+
+
 def whole(resolver: Resolver, node: Any) -> Expression:
     """Return the number rounded down or up."""
     operand = resolver.number(node.this)
     if operand.type.root in INTEGER_BITS:
         return operand if operand.type == BIGINT else tree.Cast(operand, BIGINT)
     if operand.type.root in FLOATS:
-        raise resolver.error("of a floating-point number it is not supported; CAST to DECIMAL", node)
+        raise resolver.error(
+            "of a floating-point number it is not supported: Arrow and Spark give different results", node
+        )
     precision, scale = digits(operand.type)
     if not scale:
         return operand
@@ -131,8 +152,7 @@ def rounded(resolver: Resolver, node: Any) -> Expression:
         return operand
     if operand.type.root in FLOATS:
         raise resolver.error(
-            "of a floating-point number it is not supported: Arrow and Spark give different results; CAST to DECIMAL",
-            node,
+            "of a floating-point number it is not supported: Arrow and Spark give different results", node
         )
     precision, scale = digits(operand.type)
     left = min(wanted.value, scale)
@@ -205,6 +225,8 @@ FUNCTIONS: Final[dict[type[Any], tuple[Handler, frozenset[str]]]] = {
     exp.Nullif: (null_if, frozenset({"this", "expression"})),
     **dict.fromkeys(OF_DATES, (part_of_date, ONE)),
     **dict.fromkeys(OF_TIMES, (part_of_time, ONE)),
+    exp.TsOrDsAdd: (days_later, frozenset({"this", "expression", "unit"})),
+    exp.IntDiv: (whole_quotient, frozenset({"this", "expression"})),
     exp.DateDiff: (days_between, frozenset({"this", "expression"})),
     **dict.fromkeys(ROUNDED, (whole, ONE)),
     exp.Round: (rounded, frozenset({"this", "decimals"})),
@@ -220,10 +242,10 @@ OF_TEXT: Final = (
     *("upper", "lower", "trim", "ltrim", "rtrim", "length", "substring", "concat", "replace"),
     *("startswith", "endswith", "contains", "LIKE", "RLIKE"),
 )
-OF_NUMBERS: Final = ("abs", "floor", "ceil", "round", "greatest", "least")
+OF_NUMBERS: Final = ("abs", "DIV", "floor", "ceil", "round", "greatest", "least")
 OF_TIME: Final = (
     *("year", "quarter", "month", "weekofyear", "day", "dayofweek", "dayofyear"),
-    *("hour", "minute", "second", "datediff"),
+    *("hour", "minute", "second", "datediff", "date_add", "date_sub"),
 )
 OF_ANY: Final = ("CASE", "CAST", "IN", "BETWEEN", "IS NULL", "coalesce", "nullif", "if")
 FAMILIES: Final = (

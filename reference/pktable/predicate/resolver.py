@@ -269,7 +269,8 @@ class Resolver:
         left, right = _operand(left, right), _operand(right, left)
         t = arithmetic_type(function, left.type, right.type)
         if t is None:
-            raise self.error(f"not supported for {left.type} and {right.type}", node)
+            advice = "; CAST one to DOUBLE" if "DECIMAL" in (left.type.root, right.type.root) else ""
+            raise self.error(f"not supported for {left.type} and {right.type}{advice}", node)
         if t.root != "DECIMAL":
             left, right = converted(left, t) or left, converted(right, t) or right
         return tree.Call(function, (left, right), t)

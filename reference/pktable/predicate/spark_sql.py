@@ -113,6 +113,8 @@ def _call(call: Call) -> str:
             pairs = zip(arguments[:-1:2], arguments[1:-1:2], strict=True)
             chosen = " ".join(f"WHEN {condition} THEN {value}" for condition, value in pairs)
             return f"(CASE {chosen} ELSE {arguments[-1]} END)"
+        case "div":
+            return f"({arguments[0]} div {arguments[1]})"
         case "rlike":
             return f"({arguments[0]} RLIKE {arguments[1]})"
         case "round":
@@ -125,6 +127,7 @@ def _call(call: Call) -> str:
                 | "length"
                 | "substring"
                 | "datediff"
+                | "date_add"
                 | "floor"
                 | "ceil"
                 | "replace"

@@ -41,7 +41,19 @@ Function: TypeAlias = (
     | TimePart
     | Trimming
     | OneOf["negate", "abs", "concat", "length", "substring", "coalesce"]
-    | OneOf["case", "datediff", "floor", "ceil", "round", "replace", "greatest", "least", "rlike"]
+    | OneOf[
+        "case",
+        "datediff",
+        "floor",
+        "ceil",
+        "round",
+        "replace",
+        "greatest",
+        "least",
+        "rlike",
+        "date_add",
+        "div",
+    ]
 )
 Ordering: TypeAlias = OneOf["=", "<>", "<", "<=", ">", ">="]
 Operator: TypeAlias = Ordering | OneOf["<=>"]
