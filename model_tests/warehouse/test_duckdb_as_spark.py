@@ -232,6 +232,7 @@ REFUSED = [
     "SELECT b, count(*) FROM t GROUP BY ROLLUP (b)",
     "SELECT id FROM t QUALIFY row_number() OVER (ORDER BY id) = 1",
     "SELECT id FROM t SORT BY id",
+    "SELECT id FROM t WHERE NULL",
     "SELECT id, FROM t",
     "SELECT CASE WHEN b 1 END FROM t",
     "SELECT a.nosuch FROM t a",

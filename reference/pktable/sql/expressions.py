@@ -48,6 +48,12 @@ class QueryResolver(Resolver):
         handler = OF_QUERIES.get(type(node))
         return super().expression(node) if handler is None else handler(self, node)
 
+    def clause(self, node: Node) -> str:
+        """Return the condition of WHERE, HAVING, ON or FILTER as SQL of DuckDB. Spark refuses a bare NULL there."""
+        if isinstance(node, exp.Null):
+            raise self.error("expected a condition", node)
+        return duckdb_text(self.condition(node))
+
     def output(self, node: Node) -> Expression:
         """Return a value as a column of the query. A literal TIMESTAMP is a point in time there."""
         found = self.expression(node)
@@ -95,7 +101,7 @@ class QueryResolver(Resolver):
 
     def filtered(self, node: Node) -> Expression:
         """Return an aggregate of the rows for which a condition holds."""
-        holds = duckdb_text(self.condition(node.expression.this))
+        holds = self.clause(node.expression.this)
         return self._aggregate(node.this, lambda call: f"{call} FILTER (WHERE {holds})")
 
     def _aggregate(self, node: Node, over: Over) -> Expression:
@@ -121,7 +127,7 @@ class QueryResolver(Resolver):
 
         inner = node.this
         if isinstance(inner, exp.Filter):
-            holds = duckdb_text(self.condition(inner.expression.this))
+            holds = self.clause(inner.expression.this)
             return self._aggregate(inner.this, lambda call: over(f"{call} FILTER (WHERE {holds})"))
         if type(inner) in NUMBERINGS:
             self.expect_only(inner)

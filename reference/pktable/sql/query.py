@@ -167,12 +167,10 @@ class Translation:
         listed = ", ".join(f"{duckdb_text(item.value)} AS c{i}" for i, item in enumerate(items))
         text = f"SELECT {'DISTINCT ' if distinct is not None else ''}{listed}{from_}"
         if node.args.get("where"):
-            text += f" WHERE {duckdb_text(resolver.condition(node.args['where'].this))}"
+            text += f" WHERE {resolver.clause(node.args['where'].this)}"
         text += self._groups(node, items, resolver)
         if node.args.get("having"):
-            text += (
-                f" HAVING {duckdb_text(self._of_items(items, resolver).condition(node.args['having'].this))}"
-            )
+            text += f" HAVING {self._of_items(items, resolver).clause(node.args['having'].this)}"
         if node.args.get("order"):
             text += f" ORDER BY {', '.join(self._order(node, items, resolver))}"
         return Query(text + self._cut(node), [(item.name, item.value.type) for item in items])
@@ -273,7 +271,7 @@ class Translation:
         conditions = []
         if join.args.get("on"):
             resolver = self._resolver(scope, known)
-            conditions.append(duckdb_text(resolver.condition(join.args["on"])))
+            conditions.append(resolver.clause(join.args["on"]))
         for one in using:
             conditions.append(self._merge(one.name, before, right, scope, side))
         words = " ".join(word for word in (SIDES[side], KINDS[kind]) if word)
