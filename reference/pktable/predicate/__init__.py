@@ -1,8 +1,8 @@
 """Conditions on rows in SQL: parsed once, then evaluated in Arrow, by Spark, and over metadata.
 
 1. `parse` turns text in Spark's dialect into a small typed tree (`tree`), in which every coercion is written out.
-2. Three translators evaluate the tree, so that they cannot differ in what the text means: `arrow_eval` filters
-   tables, `spark_sql` makes text for Spark, `pruning` skips files and buckets by their statistics.
+2. Four translators evaluate the tree, so that they cannot differ in what the text means: `evaluation` filters tables,
+   `spark_sql` and `duckdb_sql` make text for Spark and DuckDB, `pruning` skips files and buckets by their statistics.
 
 The dialect has comparisons, AND OR NOT, IN, BETWEEN, IS [NOT] NULL | TRUE | FALSE, IS [NOT] DISTINCT FROM, LIKE, <=>,
 arithmetic, ||, casts, CASE, and the functions of `functions.NAMES`. Dates and timestamps may be given as plain
