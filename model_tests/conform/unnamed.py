@@ -25,6 +25,9 @@ UNNAMED: Final[Mapping[str, str]] = {
     "META-28": "is about statistics that Paimon 0.9 alone makes",
     "META-40": "leaves to a reader which conversions it has",
     "META-61": "is about what one library for ORC mistakes",
+    **dict.fromkeys(("META-77", "RD-31"), "is about files with a part of the columns, and no case has one"),
+    "META-78": "is about VARIANT, for whose values the protocol has no text",
+    "META-79": "is about nested columns that became strings, and no case has one",
     **dict.fromkeys(
         ("RD-18", "RD-23", "RD-24", "RD-27"), "is about reads while files change, and those of a case stay"
     ),

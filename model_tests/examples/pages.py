@@ -42,10 +42,6 @@ WITHOUT: Final[Mapping[str, str]] = {
     **dict.fromkeys(("META-72", "META-73"), "files of ORC and Avro: the fixtures `in-orc` and `in-avro`"),
     **dict.fromkeys(("META-75", "META-76"), "a rule on writes of ORC and Avro"),
     "META-70": "columns of TIME: the fixture `times-of-day`",
-    **dict.fromkeys(("META-45", "META-48"), "withdrawn"),
-    **dict.fromkeys(
-        ("META-72", "META-73", "META-75", "META-76"), "files in ORC and Avro: `table/test_written_formats.py`"
-    ),
     "META-77": "a file with a part of the columns: `append/test_part_columns.py`",
     "META-78": "columns of VARIANT: `table/test_variants.py`",
     "META-83": "records of Avro: the fixture `in-avro`",
