@@ -26,6 +26,8 @@ from pktable_conform.runner import Refused, Runner, RunnerError, features
 Result = TypeVar("Result")
 
 VECTORS: Final = "deletion-vectors.enabled"
+ONE_BUCKET: Final[Mapping[str, str]] = {"bucket": "1"}
+"""The buckets of a table whose history gives none: Paimon's default is dynamic ones."""
 WRITES: Final = ("create", "write", "read", "snapshots", "files", "vectors")
 NEEDS: Final = ("keys", "merge on read", "snapshots", "fresh", "columns", "where", "limit")
 RETRACTIONS: Final = ("-U", "-D")
@@ -64,7 +66,8 @@ class Writers:
         for enabled in ("true", "false"):
             if enabled == "true" and history.options.get(VECTORS) == "false":
                 continue
-            self._replay(replace(history, options={**history.options, VECTORS: enabled}))
+            options = {**ONE_BUCKET, **history.options, VECTORS: enabled}
+            self._replay(replace(history, options=options))
 
     def _replay(self, history: History) -> None:
         path = self.folder / "conform.db" / f"table-{next(self._numbers)}"
