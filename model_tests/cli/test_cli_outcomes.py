@@ -393,3 +393,21 @@ def test_progress_is_silent_where_it_is_asked_to_be(clock: Clock, capsys: pytest
     finally:
         be_quiet(False)
     assert capsys.readouterr().err == ""
+
+
+@covers("WH-29")
+def test_a_compaction_shows_on_a_terminal_how_far_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = {"write-only": "true"}
+    table = Table.create(tmp_path / "t", "id INT, s STRING", primary_key="id", options=options)
+
+    def err(*arguments: str, terminal: bool) -> str:
+        monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+        for _ in range(2):
+            table.upsert(rows(1, 2))
+        return output(capsys, "compact", table.path, "--full", *arguments)[1]
+
+    assert "compact" in err(terminal=True)
+    assert err("--quiet", terminal=True) == ""
+    assert err(terminal=False) == ""

@@ -20,6 +20,7 @@ from pktable.cli.app import (
     open_table,
 )
 from pktable.cli.output import Format, counted, print_change, print_outcome, print_rows
+from pktable.cli.progress import shown
 
 INTERVAL: Final = 10.0
 MONTH: Final = 30 * 24 * 3600.0  # in seconds
@@ -64,7 +65,8 @@ def compact(
         _follow(path, full, INTERVAL if interval is None else interval, output, storage, spark)
         return
     if not dry_run:
-        snapshot = open_table(path, spark, storage=storage).compact(full=full, where=where)
+        with shown():
+            snapshot = open_table(path, spark, storage=storage).compact(full=full, where=where)
         print_change("compacted", "", snapshot, dry_run, output, buckets=None, files=None, rows=None)
         return
     planned = open_table(path, storage=storage).plan_compaction(full=full)
@@ -89,7 +91,8 @@ def rescale(
 
     Result: snapshot (null if all partitions have that many).
     """
-    snapshot = open_table(path, spark, storage=storage).rescale(where=where)
+    with shown():
+        snapshot = open_table(path, spark, storage=storage).rescale(where=where)
     sentence = "nothing to do" if snapshot is None else f"rescaled, snapshot {snapshot}"
     print_outcome(sentence, {"snapshot": snapshot}, output)
 

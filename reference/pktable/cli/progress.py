@@ -9,9 +9,12 @@ import logging
 import re
 import sys
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Final
+
+from pktable.watching import watch
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -100,6 +103,16 @@ class Reporter:
             self._console.print(message, highlight=False, markup=False, soft_wrap=True)
         elif not _quiet:
             tell(message)
+
+
+@contextmanager
+def shown() -> Iterator[None]:
+    """Show on a terminal how far the work of a block has come. Clauses: WH-29."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield
+        return
+    with Reporter() as reporter, watch(progress=reporter):
+        yield
 
 
 def _console() -> Console:
