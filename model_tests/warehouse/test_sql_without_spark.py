@@ -11,9 +11,12 @@ from pathlib import Path
 import pytest
 from pktable import InvalidRequestError, SnapshotNotFoundError, Warehouse
 from pktable.cli import run
+from pktable.predicate.dialect import SPARK
+from pktable.sql.query import Translation
 from pktable.sql.references import references
 from pktable.sql.words import Words, bound, literal
 from pktable_spec.covers import covers
+from sqlglot import exp
 
 pytest.importorskip("duckdb", reason="duckdb is not installed")
 
@@ -229,3 +232,20 @@ def test_times_of_the_day_and_nanoseconds_are_kept(lake: Warehouse) -> None:
     assert lake.query("SELECT max(c) m FROM times").to_pylist() == [{"m": rows[0][1]}]
     with pytest.raises(InvalidRequestError, match="nanoseconds is not supported"):
         lake.query("SELECT id FROM times WHERE n > '2024-01-01'")
+
+
+@covers("WH-28")
+def test_a_duckdb_that_gives_other_rows_is_refused(lake: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    import duckdb
+
+    monkeypatch.setattr(duckdb, "__version__", "1.4.0")
+    with pytest.raises(InvalidRequestError, match=r"expected DuckDB 2 or later, found 1\.4\.0"):
+        lake.query("SELECT 1")
+
+
+@covers("WH-28")
+def test_an_intersect_that_was_read_in_the_wrong_order_is_refused() -> None:
+    tree = SPARK.parse("SELECT 1 UNION SELECT 2")[0]
+    misread = exp.Intersect(this=tree, expression=exp.select("3"), distinct=True)
+    with pytest.raises(InvalidRequestError, match="needs parentheses"):
+        Translation({}).query(misread)

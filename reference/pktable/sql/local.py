@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 
 QUERIES: Final = ("SELECT", "WITH", "FROM", "VALUES", "(")
 CATALOG: Final = "paimon"
+OLDEST: Final = 2
+"""The first version of DuckDB whose joins know NaN."""
 TABLE: Final = "__pktable_"
 """How the names begin under which the translation finds the tables of a query."""
 
@@ -188,6 +190,11 @@ def _computed(text: str, sources: Iterable[Source]) -> pa.Table:
             "sql: queries without Spark are computed by DuckDB, which is not installed; "
             "install it with: pip install 'pktable[sql]'"
         ) from None
+    if int(duckdb.__version__.partition(".")[0]) < OLDEST:
+        raise NeedsSparkError(
+            f"sql: expected DuckDB {OLDEST} or later, found {duckdb.__version__}, which gives other rows where there "
+            "is NaN; upgrade it with: pip install -U 'pktable[sql]'"
+        )
     with duckdb.connect() as connection:
         # Otherwise a name that is unknown could be that of a variable here.
         connection.execute("SET python_enable_replacements = false")

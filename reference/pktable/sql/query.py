@@ -97,6 +97,9 @@ class Translation:
 
     def _set_operation(self, node: Node, outer: Scope | None, known: Mapping[str, Query]) -> Query:
         self._expect_only(node, OF_SET)
+        if isinstance(node, exp.Intersect) and isinstance(node.this, exp.Union | exp.Except):
+            # So reads an sqlglot that does not know that INTERSECT goes before UNION.
+            raise _problem(node, "INTERSECT next to UNION or EXCEPT needs parentheses around it here")
         left, right = of_one_type(
             self._query(node.this, outer, known), self._query(node.expression, outer, known)
         )
