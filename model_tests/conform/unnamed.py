@@ -28,9 +28,6 @@ UNNAMED: Final[Mapping[str, str]] = {
     "META-78": "is about VARIANT, of which the protocol has no values",
     "META-79": "is about a conversion, which a reader may refuse (META-40)",
     "META-61": "is about what one library for ORC mistakes",
-    **dict.fromkeys(("META-77", "RD-31"), "is about files with a part of the columns, and no case has one"),
-    "META-78": "is about VARIANT, for whose values the protocol has no text",
-    "META-79": "is about nested columns that became strings, and no case has one",
     **dict.fromkeys(
         ("RD-18", "RD-23", "RD-24", "RD-27"), "is about reads while files change, and those of a case stay"
     ),
