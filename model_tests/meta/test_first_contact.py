@@ -86,7 +86,7 @@ STUMBLES: Final[dict[str, tuple[str, ...]]] = {
 
 
 @cache
-def tests_in(file: str) -> frozenset[str]:
+def functions_in(file: str) -> frozenset[str]:
     """Return the names of the functions of a file of tests."""
     tree = ast.parse((TESTS / file).read_text(encoding="utf-8"))
     return frozenset(one.name for one in tree.body if isinstance(one, ast.FunctionDef))
@@ -96,4 +96,4 @@ def tests_in(file: str) -> frozenset[str]:
 def test_a_stumble_has_tests_that_keep_it_mended(stumble: str) -> None:
     for named in STUMBLES[stumble]:
         file, _, name = named.partition("::")
-        assert name in tests_in(file), named
+        assert name in functions_in(file), named

@@ -1,7 +1,8 @@
 """Evaluate conditions and values on the rows of a table, each part on the rows for which SQL evaluates it.
 
-A part that can fail is evaluated only for the rows that the conditions before it leave open, and a value of CASE or
-coalesce only for those that take it; there a failure raises. Arrow itself would compute all parts of all rows.
+A part that can fail is evaluated only for the rows that the conditions before it leave open. A value of CASE or
+coalesce is evaluated only for those that take it. There a failure raises. Arrow itself would compute all parts of all
+rows.
 
 Clauses: RD-6, STM-16.
 """
