@@ -47,7 +47,7 @@ TypeOK == /\ index \in [Buckets -> SUBSET Keys]
           /\ commits \in Nat
 
 ------------------------------ (* where keys go *) --------------------------
-\* The bucket of a key that has none: the first one that has room.  Clauses: BKT-5.
+\* A key without a bucket gets the first one with room.  Clauses: BKT-5.
 Free(in) == CHOOSE b \in Buckets : /\ Cardinality(in[b]) < Target
                                    /\ \A c \in Buckets : Cardinality(in[c]) < Target => b <= c
 
