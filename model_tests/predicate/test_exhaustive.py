@@ -38,13 +38,14 @@ TRANSLATORS = {
         "tree.rewritten",
         "arrow_eval.expression_of",
         "arrow_eval._may_raise",
+        "duckdb_sql.duckdb_text",
         "spark_sql.spark_text",
         "pruning.may_be",
         "pruning._bounds",
         "pruning._pinned",
     },
-    "sign": {"arrow_eval._call", "spark_sql._call"},
-    "power": {"arrow_eval._call", "spark_sql._call", "coercion.arithmetic_type"},
+    "sign": {"arrow_eval._call", "duckdb_sql._call", "spark_sql._call"},
+    "power": {"arrow_eval._call", "duckdb_sql._call", "spark_sql._call", "coercion.arithmetic_type"},
     "!<": {"arrow_eval._ordered", "pruning._compared"},
 }
 """The functions that mypy must report for each addition."""
