@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import date, datetime, timezone
 from decimal import Decimal
 from typing import Any
@@ -254,7 +254,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
 
 
 @pytest.fixture(scope="module")
-def on_spark(lake: Warehouse) -> Callable[[str], pa.Table]:
+def on_spark(lake: Warehouse) -> Iterator[Callable[[str], pa.Table]]:
     """Asks Spark, which has the same rows in views of its own."""
     spark = spark_session()
     for name in ("t", "r"):
@@ -267,7 +267,9 @@ def on_spark(lake: Warehouse) -> Callable[[str], pa.Table]:
     def asked(query: str) -> pa.Table:
         return spark.sql(query).toArrow()
 
-    return asked
+    yield asked
+    for name in ("t", "r"):  # the session is that of other tests, too
+        spark.catalog.dropTempView(name)
 
 
 def shown(column: pa.ChunkedArray) -> tuple[str, list[str]]:

@@ -455,7 +455,7 @@ def test_changes_come_in_sparks_form(lake: Any, kind: str) -> None:
     for clause, message in {
         "FROM TIMESTAMP '2020-01-01'": "expected VERSION",
         "FROM VERSION x": "the id of a snapshot",
-        "FROM VERSION 99": "after end",
+        "FROM VERSION 99": "expected a snapshot from 1 to",
     }.items():
         with pytest.raises(InvalidRequestError, match=message):
             lake.sql(f"SELECT * FROM ch CHANGES {clause}")
