@@ -20,6 +20,7 @@ from model_tests.tlc.values import spelled
 
 FOLDER: Final = Path(__file__).parents[2] / "spec" / "tla"
 PASSES: Final = "passes"
+PLURALS: Final = {"expiry": "expiries", "branch": "branches", "crash": "crashes"}
 
 
 @dataclass(frozen=True)
@@ -200,28 +201,30 @@ def as_markdown(models: Sequence[Model], *, hold: bool) -> str:
     return "\n".join(lines)
 
 
+def _counted(counts: Mapping[str, int]) -> list[str]:
+    """Return numbers with their nouns, such as ``2 writers``, but for those that are 0."""
+    return [
+        f"{count} {name if count == 1 else PLURALS.get(name, name + 's')}"
+        for name, count in counts.items()
+        if count
+    ]
+
+
 def _append_scope(constants: Mapping[str, Any]) -> str:
     """Return the scope of a model of append tables."""
     jobs = {
         name: len(_model_values(constants[f"{name.title()}s"]))
         for name in ("deleter", "updater", "compactor")
     }
-    words = [f"{2 * constants['FileCount']} rows"]
-    words += [f"{count} {name}{'s' if count > 1 else ''}" for name, count in jobs.items() if count]
-    return ", ".join([*words, f"{constants['CommitLimit']} commits"])
+    rows = f"{2 * constants['FileCount']} rows"
+    return ", ".join([rows, *_counted(jobs), f"{constants['CommitLimit']} commits"])
 
 
 def _log_scope(constants: Mapping[str, Any]) -> str:
     """Return the scope of a model of writers of a Hudi table."""
     counts = {name: len(_model_values(constants[f"{name.title()}s"])) for name in ("writer", "planner")}
     counts["crash"] = constants["CrashLimit"]
-    plural = {"crash": "crashes"}
-    words = [
-        f"{count} {name if count == 1 else plural.get(name, name + 's')}"
-        for name, count in counts.items()
-        if count
-    ]
-    return ", ".join([*words, f"{constants['TimeLimit']} times"])
+    return ", ".join([*_counted(counts), f"{constants['TimeLimit']} times"])
 
 
 def _clean_scope(constants: Mapping[str, Any]) -> str:
@@ -245,9 +248,9 @@ def _fence_scope(constants: Mapping[str, Any]) -> str:
 
 def _assignment_scope(constants: Mapping[str, Any]) -> str:
     """Return the scope of a model of writers who give keys to buckets."""
-    writers, keys = (len(_model_values(constants[name])) for name in ("Writers", "Keys"))
-    commits = "1 commit" if constants["CommitLimit"] == 1 else f"{constants['CommitLimit']} commits"
-    return f"{writers} writers, {keys} keys, {constants['Target']} a bucket, {commits}"
+    counts = {name: len(_model_values(constants[f"{name.title()}s"])) for name in ("writer", "key")}
+    commits = _counted({"commit": constants["CommitLimit"]})
+    return ", ".join([*_counted(counts), f"{constants['Target']} a bucket", *commits])
 
 
 def _moving_scope(constants: Mapping[str, Any]) -> str:
@@ -255,9 +258,8 @@ def _moving_scope(constants: Mapping[str, Any]) -> str:
     counts = {
         name: len(_model_values(constants[f"{name.title()}s"])) for name in ("writer", "compactor", "key")
     }
-    words = [f"{count} {name}{'s' if count > 1 else ''}" for name, count in counts.items()]
     partitions = len(_model_values(constants["Partitions"]))
-    return ", ".join([*words, f"{partitions} partitions", f"{constants['CommitLimit']} writes"])
+    return ", ".join([*_counted(counts), f"{partitions} partitions", f"{constants['CommitLimit']} writes"])
 
 
 def _retention_scope(constants: Mapping[str, Any]) -> str:
@@ -265,14 +267,8 @@ def _retention_scope(constants: Mapping[str, Any]) -> str:
     kinds = {"expiry": "Expirers", "tag": "Tags", "branch": "Branches", "consumer": "Consumers"}
     counts = {name: len(_model_values(constants[one])) for name, one in kinds.items()}
     counts["crash"] = constants["CrashLimit"]
-    plural = {"expiry": "expiries", "branch": "branches", "crash": "crashes"}
-    words = [
-        f"{count} {name if count == 1 else plural.get(name, name + 's')}"
-        for name, count in counts.items()
-        if count
-    ]
     copies = [f"changelogs of {constants['CopiesKept']}"] if constants["CopiesKept"] else []
-    return ", ".join([f"{constants['CommitLimit']} snapshots", *copies, *words])
+    return ", ".join([f"{constants['CommitLimit']} snapshots", *copies, *_counted(counts)])
 
 
 def _chain_scope(constants: Mapping[str, Any]) -> str:
@@ -302,5 +298,4 @@ def _scope(model: Model) -> str:
     if "CommitLimit" in constants:
         return ", ".join([*words, f"{constants['CommitLimit']} commits"])
     jobs = {name: len(_model_values(constants[f"{name.title()}s"])) for name in ("writer", "compactor")}
-    words += [f"{count} {name}{'s' if count > 1 else ''}" for name, count in jobs.items() if count]
-    return ", ".join([*words, f"w{constants['WriteLimit']} c{constants['CompactionLimit']}"])
+    return ", ".join([*words, *_counted(jobs), f"w{constants['WriteLimit']} c{constants['CompactionLimit']}"])

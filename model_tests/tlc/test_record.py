@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pktable_spec.errors import InvalidRequestError
 
 from model_tests.tlc import checker, counterexamples, record, state_graph, suite
 from model_tests.tlc.checker import Code, check
@@ -271,3 +272,9 @@ def test_a_graph_with_an_edge_less_has_another_digest_of_its_edges() -> None:
     whole = state_graph.digests_of((states, edges))
     fewer = state_graph.digests_of((states, edges - {next(iter(edges))}))
     assert (fewer["states"], fewer["edges"] == whole["edges"]) == (whole["states"], False)
+
+
+def test_the_repository_does_not_make_its_record_from_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(suite, "check_coverage", pytest.fail)
+    with record.using("repository"), pytest.raises(InvalidRequestError, match="made from whole runs"):
+        suite.run(write=True)
