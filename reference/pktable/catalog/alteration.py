@@ -11,7 +11,7 @@ Clauses: TBL-38 to TBL-44.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -19,13 +19,20 @@ from pktable_spec.errors import InvalidRequestError
 from pktable_spec.options import Effect, option_named, parse_options
 
 from pktable.catalog.definitions import column_names, option_texts, parse_definition
-from pktable.catalog.nested_alteration import apart, expect_free, names_in, with_changes
+from pktable.catalog.nested_alteration import (
+    apart,
+    expect_free,
+    expect_nullable,
+    expect_once,
+    expect_wider,
+    names_in,
+    with_changes,
+)
 from pktable.catalog.schemas import check_definition
 from pktable.catalog.state import TableState
 from pktable.context import VECTORS, TableContext
 from pktable.format.metadata.schema import TableSchema
 from pktable.format.types import DataType, Field, highest_field_id, parse_type
-from pktable.format.widening import loses_nothing
 
 NAMING: Final = (
     "bucket-key",
@@ -158,7 +165,7 @@ def _altered(schema: TableSchema, change: Alteration, *, now_millis: int) -> Tab
     kept = [with_changes(one, nested) for one in schema.fields if one.name not in change.drop]
     fields = [_changed(one, change) for one in kept]
     fields += [_numbered_from(one, first) for one in change.add]
-    _expect_once(fields)
+    expect_once(fields, "column ")
     return replace(
         schema,
         id=schema.id + 1,
@@ -255,11 +262,7 @@ def _expect_free(schema: TableSchema, change: Alteration, options: Mapping[str, 
                 f"alter: column {name} cannot be renamed, because directories of partitions have its name"
             )
     for one in change.add:
-        if not one.type.nullable:
-            raise InvalidRequestError(
-                f"alter: column {one.name} is added as {one.type}; expected a type without NOT NULL, because rows "
-                "that are there have no value"
-            )
+        expect_nullable(f"column {one.name}", one.type)
     for name in change.nullable:
         if name in schema.primary_keys:
             raise InvalidRequestError(
@@ -271,11 +274,7 @@ def _expect_free(schema: TableSchema, change: Alteration, options: Mapping[str, 
             raise InvalidRequestError(
                 f"alter: the type of column {name} cannot change, because it is part of a key"
             )
-        if not loses_nothing(before, replace(kind, nullable=before.nullable)):
-            raise InvalidRequestError(
-                f"alter: column {name} cannot become {kind}, because not every {before} is one; "
-                "add a column, and fill it by an update"
-            )
+        expect_wider(f"column {name}", "column", before, kind)
 
 
 def _changed(one: Field, change: Alteration) -> Field:
@@ -301,14 +300,6 @@ def _type_numbered_from(kind: DataType, first: int) -> DataType:
         for part in kind.children
     ]
     return replace(kind, children=tuple(parts))
-
-
-def _expect_once(fields: Iterable[Field]) -> None:
-    seen: set[str] = set()
-    for one in fields:
-        if one.name in seen:
-            raise InvalidRequestError(f"alter: a second column {one.name}; expected a name that is free")
-        seen.add(one.name)
 
 
 def _moved(fields: Sequence[Field], places: Mapping[str, str]) -> list[Field]:

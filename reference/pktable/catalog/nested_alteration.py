@@ -9,7 +9,7 @@ Clauses: TBL-47, TBL-39 to TBL-42.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
@@ -117,14 +117,13 @@ def _changed(kind: DataType, at: Path, change: NestedChange, met: set[Path]) -> 
         return _changed_row(kind, at, change, met)
     if kind.root not in PARTS:
         return kind
-    name = PARTS[kind.root]
+    path = (*at, PARTS[kind.root])
     parts = [
-        replace(part, type=_part(part.type, (*at, name), change, met)) if part.name == name else part
+        replace(part, type=_part(part.type, path, change, met)) if part.name == path[-1] else part
         for part in kind.children
     ]
-    for path in ((*at, name),):
-        if path in change.drop or path in change.rename:
-            raise InvalidRequestError(f"alter: {'.'.join(path)} is no field of a ROW, and stays")
+    if path in change.drop or path in change.rename:
+        raise InvalidRequestError(f"alter: {'.'.join(path)} is no field of a ROW, and stays")
     return replace(kind, children=tuple(parts))
 
 
@@ -132,11 +131,8 @@ def _part(kind: DataType, at: Path, change: NestedChange, met: set[Path]) -> Dat
     """Return a part of a type as it is asked for: wider, or such that it may be null, and changed inside."""
     met.add(at)
     wider = change.widen.get(at)
-    if wider is not None and not loses_nothing(kind, replace(wider, nullable=kind.nullable)):
-        raise InvalidRequestError(
-            f"alter: {'.'.join(at)} cannot become {wider}, because not every {kind} is one; add a field, and fill it "
-            "by an update"
-        )
+    if wider is not None:
+        expect_wider(".".join(at), "field", kind, wider)
     inside = _changed(kind, at, change, met) if wider is None else wider
     return replace(inside, nullable=kind.nullable or at in change.nullable)
 
@@ -159,19 +155,39 @@ def _changed_row(kind: DataType, at: Path, change: NestedChange, met: set[Path])
         )
     added = change.add.get(at, ())
     for one in added:
-        if not one.type.nullable:
-            raise InvalidRequestError(
-                f"alter: {'.'.join((*at, one.name))} is added as {one.type}; expected a type without NOT NULL, because "
-                "rows that are there have no value"
-            )
+        expect_nullable(".".join((*at, one.name)), one.type)
     fields += added
     if not fields:
         raise InvalidRequestError(f"alter: {'.'.join(at)} would have no field left")
-    names = [one.name for one in fields]
-    twice = next((name for at_, name in enumerate(names) if name in names[:at_]), None)
-    if twice is not None:
-        raise InvalidRequestError(f"alter: a second {'.'.join((*at, twice))}; expected a name that is free")
+    expect_once(fields, f"{'.'.join(at)}.")
     return replace(kind, children=tuple(fields))
+
+
+def expect_wider(called: str, what: str, before: DataType, kind: DataType) -> None:
+    """Raise InvalidRequestError unless ``kind`` has every value of ``before``. ``what``: "column" or "field"."""
+    if not loses_nothing(before, replace(kind, nullable=before.nullable)):
+        raise InvalidRequestError(
+            f"alter: {called} cannot become {kind}, because not every {before} is one; "
+            f"add a {what}, and fill it by an update"
+        )
+
+
+def expect_nullable(called: str, kind: DataType) -> None:
+    """Raise InvalidRequestError if what is added may not be null."""
+    if not kind.nullable:
+        raise InvalidRequestError(
+            f"alter: {called} is added as {kind}; expected a type without NOT NULL, because rows that are there "
+            "have no value"
+        )
+
+
+def expect_once(fields: Iterable[Field], before: str) -> None:
+    """Raise InvalidRequestError if two fields have one name. ``before``: what a message says before the name."""
+    seen: set[str] = set()
+    for one in fields:
+        if one.name in seen:
+            raise InvalidRequestError(f"alter: a second {before}{one.name}; expected a name that is free")
+        seen.add(one.name)
 
 
 def expect_free(change: NestedChange, is_named: Callable[[str, str], str | None]) -> None:
