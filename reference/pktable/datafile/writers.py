@@ -8,9 +8,10 @@ Clauses: META-10, META-32, META-46, META-71 to META-74.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -51,22 +52,6 @@ class Recipe:
     repeated: Sequence[str] = ()
 
 
-class FileWriter(Protocol):
-    """A data file that is being written."""
-
-    def write(self, rows: pa.Table) -> None:
-        """Append rows of the file's schema."""
-
-    def size(self) -> int:
-        """Return how many bytes were written so far; what is buffered does not count."""
-
-    def finish(self) -> int:
-        """Write what is not written, and return the size of the file."""
-
-    def abort(self) -> None:
-        """Give the file up."""
-
-
 class _Sink:
     """Where the bytes go: into memory, or into a file of the store."""
 
@@ -96,7 +81,29 @@ class _Sink:
         return size
 
 
-class ParquetFile:
+class FileWriter(ABC):
+    """A data file that is being written."""
+
+    _sink: _Sink
+
+    @abstractmethod
+    def write(self, rows: pa.Table) -> None:
+        """Append rows of the file's schema."""
+
+    def size(self) -> int:
+        """Return how many bytes were written so far; what is buffered does not count."""
+        return self._sink.size()
+
+    @abstractmethod
+    def finish(self) -> int:
+        """Write what is not written, and return the size of the file."""
+
+    def abort(self) -> None:
+        """Give the file up."""
+        self._sink.abort()
+
+
+class ParquetFile(FileWriter):
     """Parquet, with a sealed footer. Clauses: META-10, META-32, META-46."""
 
     def __init__(
@@ -128,9 +135,6 @@ class ParquetFile:
     def write(self, rows: pa.Table) -> None:
         self._writer.write_table(with_schema(rows, self._schema), row_group_size=rows.num_rows)
 
-    def size(self) -> int:
-        return self._sink.size()
-
     def finish(self) -> int:
         """Write what is not written, with the footer sealed, and return the size of the file."""
         if self._sink.file is None:
@@ -140,11 +144,8 @@ class ParquetFile:
         self._sink.end.finish(self._writer)
         return self._sink.stored()
 
-    def abort(self) -> None:
-        self._sink.abort()
 
-
-class OrcFile:
+class OrcFile(FileWriter):
     """ORC. Clauses: META-71, META-72."""
 
     def __init__(
@@ -164,18 +165,12 @@ class OrcFile:
     def write(self, rows: pa.Table) -> None:
         self._writer.write(as_orc(rows, self._schema))
 
-    def size(self) -> int:
-        return self._sink.size()
-
     def finish(self) -> int:
         self._writer.close()
         return self._sink.stored()
 
-    def abort(self) -> None:
-        self._sink.abort()
 
-
-class AvroFile:
+class AvroFile(FileWriter):
     """Avro. Clauses: META-71, META-73."""
 
     def __init__(
@@ -193,14 +188,8 @@ class AvroFile:
         for start in range(0, rows.num_rows, step):
             self._sink.end.write(self._writer.block(records_of(rows.slice(start, step), self._kinds)))
 
-    def size(self) -> int:
-        return self._sink.size()
-
     def finish(self) -> int:
         return self._sink.stored()
-
-    def abort(self) -> None:
-        self._sink.abort()
 
 
 def with_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
