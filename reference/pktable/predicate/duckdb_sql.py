@@ -16,7 +16,7 @@ from pktable.format.types import FLOATS, INTEGER_BITS, TIMESTAMPS, DataType, Val
 from pktable.predicate.arrow_eval import may_fail
 from pktable.predicate.literals import MOST_DIGITS, clock_text, date_text, time_text
 from pktable.predicate.regular import re2_pattern
-from pktable.predicate.spark_sql import like_text
+from pktable.predicate.spark_sql import case_text, in_text, like_text
 from pktable.predicate.tree import (
     BYTES,
     INT,
@@ -38,6 +38,7 @@ from pktable.predicate.tree import (
 NAMES: Final = {"INT": "INTEGER", "STRING": "VARCHAR", "BYTES": "BLOB", "NULL": "BOOLEAN"}
 OPERATORS: Final = {"<=>": "IS NOT DISTINCT FROM"}
 ARITHMETIC: Final = {"add": "+", "subtract": "-", "multiply": "*"}
+DIVISIONS: Final = {"divide": "/", "remainder": "%", "div": "//"}
 PARTS: Final = {"dayofyear": "dayofyear", "weekofyear": "week", "day": "day"}
 LETTER_CASE: Final = {"upper": "pktable_upper", "lower": "pktable_lower"}
 """The functions that DuckDB is given. Its own map each letter to one letter."""
@@ -61,9 +62,7 @@ def duckdb_text(expression: Expression) -> str:
             operator = OPERATORS.get(expression.operator, expression.operator)
             return f"({duckdb_text(expression.left)} {operator} {duckdb_text(expression.right)})"
         case In():
-            values = [_literal(value, expression.operand.type) for value in expression.values]
-            options = [*values, "NULL"] if expression.has_null else values
-            return f"({duckdb_text(expression.operand)} IN ({', '.join(options)}))"
+            return in_text(expression, duckdb_text(expression.operand), _literal)
         case IsNull():
             return f"({duckdb_text(expression.operand)} IS NULL)"
         case Like():
@@ -126,20 +125,14 @@ def _call(call: Call, given: list[str]) -> str:
     match call.function:
         case "add" | "subtract" | "multiply":
             return as_type(f"{_wide(call, given[0])} {ARITHMETIC[call.function]} {given[1]}", call.type)
-        case "divide":
-            return as_type(f"{given[0]} / {_divisor(call, given)}", call.type)
-        case "remainder":
-            return as_type(f"{given[0]} % {_divisor(call, given)}", call.type)
-        case "div":
-            return as_type(f"{given[0]} // {_divisor(call, given)}", call.type)
+        case "divide" | "remainder" | "div":
+            return as_type(f"{given[0]} {DIVISIONS[call.function]} {_divisor(call, given)}", call.type)
         case "date_add":
             return as_type(f"{given[0]} + {as_type(given[1], INT)}", call.type)
         case "negate":
             return as_type(f"-({given[0]})", call.type)
         case "case":
-            pairs = zip(given[:-1:2], given[1:-1:2], strict=True)
-            chosen = " ".join(f"WHEN {condition} THEN {value}" for condition, value in pairs)
-            return f"(CASE {chosen} ELSE {given[-1]} END)"
+            return case_text(given)
         case "lower" | "upper":
             own, ours = (f"{name}({given[0]})" for name in (call.function, LETTER_CASE[call.function]))
             is_ascii = f"strlen({given[0]}) = length({given[0]})"  # DuckDB's own functions are faster

@@ -8,6 +8,7 @@ Clauses: RD-6.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Final
 
@@ -68,9 +69,7 @@ def spark_text(expression: Expression) -> str:
         case Compare():
             return f"({spark_text(expression.left)} {expression.operator} {spark_text(expression.right)})"
         case In():
-            values = [_literal(value, expression.operand.type) for value in expression.values]
-            options = [*values, "NULL"] if expression.has_null else values
-            return f"({spark_text(expression.operand)} IN ({', '.join(options)}))"
+            return in_text(expression, spark_text(expression.operand), _literal)
         case IsNull():
             return f"({spark_text(expression.operand)} IS NULL)"
         case Like():
@@ -93,6 +92,20 @@ def like_text(like: Like) -> str:
     )
 
 
+def in_text(test: In, operand: str, literal: Callable[[Value, DataType], str]) -> str:
+    """Return an IN as SQL. ``literal``: writes a value of a type."""
+    values = [literal(value, test.operand.type) for value in test.values]
+    options = [*values, "NULL"] if test.has_null else values
+    return f"({operand} IN ({', '.join(options)}))"
+
+
+def case_text(arguments: Sequence[str]) -> str:
+    """Return a CASE as SQL. ``arguments``: conditions, each with its value after it, and the value of ELSE."""
+    pairs = zip(arguments[:-1:2], arguments[1:-1:2], strict=True)
+    chosen = " ".join(f"WHEN {condition} THEN {value}" for condition, value in pairs)
+    return f"(CASE {chosen} ELSE {arguments[-1]} END)"
+
+
 def _cast(cast: Cast) -> str:
     operand = spark_text(cast.operand)
     if cast.type.root == cast.operand.type.root and cast.type.root in TIMESTAMPS:
@@ -110,9 +123,7 @@ def _call(call: Call) -> str:
         case "lower" | "upper":
             return spark_function(call.function, arguments[0])
         case "case":
-            pairs = zip(arguments[:-1:2], arguments[1:-1:2], strict=True)
-            chosen = " ".join(f"WHEN {condition} THEN {value}" for condition, value in pairs)
-            return f"(CASE {chosen} ELSE {arguments[-1]} END)"
+            return case_text(arguments)
         case "div":
             return f"({arguments[0]} div {arguments[1]})"
         case "rlike":

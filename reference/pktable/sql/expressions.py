@@ -96,15 +96,13 @@ class QueryResolver(Resolver):
         return Column(f"({duckdb_text(operand)} IN ({rows}))", BOOLEAN)
 
     def aggregate(self, node: Node) -> Expression:
-        """Return an aggregate of the rows of a group."""
+        """Return an aggregate of the rows of a group, or of those for which a FILTER holds."""
         return self._aggregate(node, str)
 
-    def filtered(self, node: Node) -> Expression:
-        """Return an aggregate of the rows for which a condition holds."""
-        holds = self.clause(node.expression.this)
-        return self._aggregate(node.this, lambda call: f"{call} FILTER (WHERE {holds})")
-
     def _aggregate(self, node: Node, over: Over) -> Expression:
+        if isinstance(node, exp.Filter):
+            holds = self.clause(node.expression.this)
+            return self._aggregate(node.this, lambda call: over(f"{call} FILTER (WHERE {holds})"))
         handler = AGGREGATES.get(type(node))
         if handler is None:
             raise self.error("no aggregate that there is here", node)
@@ -126,9 +124,6 @@ class QueryResolver(Resolver):
             return f"{call} OVER ({words.strip()})"
 
         inner = node.this
-        if isinstance(inner, exp.Filter):
-            holds = self.clause(inner.expression.this)
-            return self._aggregate(inner.this, lambda call: over(f"{call} FILTER (WHERE {holds})"))
         if type(inner) in NUMBERINGS:
             self.expect_only(inner)
             return Column(as_type(over(f"{NUMBERINGS[type(inner)]}()"), INT), INT)
@@ -266,7 +261,7 @@ AGGREGATES: Final[dict[type[Any], Callable[[QueryResolver, Node, Over], Expressi
 }
 OF_QUERIES: Final[dict[type[Any], Callable[[QueryResolver, Node], Expression]]] = {
     **dict.fromkeys(AGGREGATES, QueryResolver.aggregate),
-    exp.Filter: QueryResolver.filtered,
+    exp.Filter: QueryResolver.aggregate,
     exp.Window: QueryResolver.window,
     exp.Subquery: QueryResolver.subquery,
     exp.Exists: QueryResolver.exists,
