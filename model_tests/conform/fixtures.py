@@ -185,7 +185,7 @@ def add_damaged(making: Making, damage: Damage, folder: Path) -> None:
 
 
 def histories() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the stored histories of which a writer of the protocol can do all, and those that are made."""
+    """Yield the stored histories that a writer of the protocol can do whole, and the ones that are made."""
     for name in corpus.names():
         history = corpus.load(name)
         if {one.do for one in history.operations} <= PORTABLE:

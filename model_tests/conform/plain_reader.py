@@ -38,7 +38,7 @@ FEATURES = [
     "branches",
     "fresh",
 ]
-# How options begin on which rows depend (TBL-34), and those of them that are known here or change nothing of a read.
+# How the options begin that change rows (TBL-34), and the options among them that are known here or change no read.
 OF_ROWS = (
     *("fields.", "field.", "sequence.", "merge-", "deletion-vectors.", "partial-update.", "aggregation."),
     *("deduplicate.", "first-row.", "ignore-", "force-", "rowkind.", "record-level.", "changelog-", "bucket"),
@@ -134,7 +134,7 @@ def avro(path: Path, size: Any = None) -> list[Any]:
 
 
 def numbers(folder: Path, start: str) -> list[int]:
-    """Return the numbers of the files of a name; one after which there is none of 64 bits is no number of a file."""
+    """Return the numbers of the files of a name. The greatest of 64 bits is none, because no other follows it."""
     found = [path.name[len(start) :] for path in folder.glob(f"{start}*")]
     return [int(text) for text in found if text.isdigit() and int(text) < 2**63 - 1]
 

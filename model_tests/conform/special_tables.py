@@ -195,7 +195,7 @@ def newer_names(root: Path) -> None:
 
 
 def older_values(root: Path) -> None:
-    """Write values that a newer run replaces, so that only the older run has those of a condition."""
+    """Write values that a newer run replaces: only the older run has those that a condition asks for."""
     table = created(root, "k INT, v STRING, n INT", {**MERGED, "bucket": "2"})
     changes(table, *(("+I", number, "old", number) for number in range(6)), write_only=True)
     changes(table, ("+U", 1, "new", 50), ("-D", 2, None, None), ("+U", 3, "new", None), write_only=True)

@@ -19,7 +19,7 @@ const OPERATORS = {
   '>': (order) => order > 0,
   '>=': (order) => order >= 0,
 }
-/** How options begin on which rows depend (options.md), and the ones of them that this reader may do without. */
+/** How the options begin that change rows (options.md), and the options among them that this reader may ignore. */
 const CHANGES_ROWS =
   /^(fields?\.|sequence\.|merge-|deletion-vectors\.|partial-update\.|aggregation\.|deduplicate\.|first-row\.|ignore-|force-|rowkind\.|record-level\.|changelog-|bucket|primary-key|pk-|scan\.|log\.scan|incremental-|branch|chain-table\.|postpone\.|batch-|query-auth|partition\.|data-evolution\.|row-tracking\.|data-file\.|index-file-|manifest\.|type$)/
 const KNOWN =
