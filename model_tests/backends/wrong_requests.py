@@ -64,6 +64,9 @@ COLUMNS: Final[list[tuple[Any, str]]] = [
     ({"k": pa.duration("s")}, "column k: Arrow type duration"),
     ({7: "INT"}, "columns: expected names that are text and not empty, found 7"),
     ({"": "INT"}, "columns: expected names that are text and not empty, found ''"),
+    ({"k": "INT", "\ud800": "INT"}, r"name of a column: expected text of whole characters, found '\\ud800'"),
+    ({"k": "INT", "r": "ROW<`\ud800` INT>"}, "name of a field in r: expected text of whole characters"),
+    ("k INT COMMENT '\ud800'", "comment of column k: expected text of whole characters"),
     (pa.field("k", pa.int32()), "columns: Arrow reads no columns from this Field"),
     (pa.schema({"k": pa.int32(), "v": pa.duration("s")}), "column v: Arrow type duration"),
     (pa.schema([("k", pa.int32()), ("k", pa.int32())]), "column 'k' is defined twice"),
@@ -271,6 +274,8 @@ WORK: Final[list[tuple[Callable[[Any], Any], str]]] = [
     (lambda table: Table.create(table.path, "k INT", primary_key="k"), "a table already exists here"),
     (lambda table: Table.open(f"{table.path}-absent"), "expected a table directory .*, found nothing"),
     (lambda table: Table.open(" "), "^path: expected the directory or URI of a table, found ' '"),
+    (lambda table: Table.open("\ud800"), r"^path: expected the directory or URI of a table, found '\\ud800'"),
+    (lambda table: table.to_arrow(tag="\ud800"), r"^tag: expected a name, found '\\ud800'"),
     (
         lambda table: Table.open(table.path, store=table.catalog.context.store, storage_options={"a": "b"}),
         "^give either store=… or storage_options=…",

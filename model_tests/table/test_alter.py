@@ -202,8 +202,13 @@ def table(tmp_path: Path) -> Table:
         ({"drop": ["v", "s"]}, "column s cannot be dropped, because option sequence.field names it"),
         ({"drop": "none"}, "'none' does not exist"),
         ({"rename": {"p": "q"}}, "column p cannot be renamed"),
-        ({"rename": {"v": "g"}}, "a second column g"),
-        ({"add": "v INT"}, "a second column v"),
+        ({"rename": {"v": "g"}}, "column g: expected a name that no other has"),
+        ({"add": "v INT"}, "column v: expected a name that no other has"),
+        ({"rename": {"v": ""}}, "column '': expected a name that is not empty"),
+        ({"rename": {"v": "\ud800"}}, "name of a column: expected text of whole characters"),
+        ({"comment": "\ud800"}, "comment: expected text of whole characters"),
+        ({"set_options": {"partition.default-name": "\ud800"}}, "option partition.default-name"),
+        ({"set_options": {"\ud800": "1"}}, "option: expected text of whole characters"),
         ({"add": "n INT NOT NULL"}, "column n is added as INT NOT NULL"),
         ({"widen": {"k": "BIGINT"}}, "column k cannot change, because it is part of a key"),
         ({"widen": {"v": "SMALLINT"}}, "column v cannot become SMALLINT"),
@@ -231,7 +236,7 @@ def table(tmp_path: Path) -> Table:
     ],
     ids=str,
 )
-@covers("TBL-39", "TBL-40", "TBL-41", "TBL-42", "TBL-43", "TBL-44")
+@covers("TBL-39", "TBL-40", "TBL-41", "TBL-42", "TBL-43", "TBL-44", "TBL-61", "TBL-62")
 def test_what_would_lose_or_change_rows_is_refused_and_nothing_is_written(
     table: Table, change: dict[str, Any], message: str
 ) -> None:

@@ -83,7 +83,7 @@ def test_fields_change_and_old_rows_are_read_right(tmp_path: Path, format: str) 
     assert not table.check().findings
 
 
-@covers("TBL-47", "TBL-41", "TBL-42")
+@covers("TBL-47", "TBL-41", "TBL-42", "TBL-61", "TBL-62")
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -93,13 +93,25 @@ def test_fields_change_and_old_rows_are_read_right(tmp_path: Path, format: str) 
         ({"rename": {"m.value": "v"}}, "m.value is no field of a ROW"),
         ({"drop": "m.key"}, "m.key: there is no such field"),
         ({"add": {"i.element.x": "INT"}}, "i.element: there is no such field"),
-        ({"add": {"r.a": "INT"}}, "a second r.a; expected a name that is free"),
-        ({"rename": {"r.a": "b"}}, "a second r.b"),
+        ({"add": {"r.a": "INT"}}, "column r.a: expected a name that no other has, found a second one"),
+        ({"rename": {"r.a": "b"}}, "column r.b: expected a name that no other has"),
+        ({"rename": {"r.a": ""}}, "column 'r.': expected a name that is not empty"),
+        ({"add": {"r.": "INT"}}, "column 'r.': expected a name that is not empty"),
+        ({"add": {"l.element.y.": "INT"}}, "column 'l.element.y.': expected a name that is not empty"),
+        ({"add": {"r.\ud800": "INT"}}, r"field in r: expected text of whole characters, found '\\ud800'"),
+        ({"comment": {"r.a": "\ud800"}}, r"comment of column r.a: expected text of whole characters"),
         ({"add": {"r.c": "INT NOT NULL"}}, "r.c is added as INT NOT NULL"),
         ({"widen": {"r.a": "TINYINT"}}, "r.a cannot become TINYINT, because not every SMALLINT is one"),
         ({"widen": {"r": "ROW<a INT>"}}, "column r cannot become"),
         ({"drop": "k.a"}, "column 'k.a' does not exist"),
         ({"move": {"r.b": "FIRST"}}, "column r.b to 'FIRST': expected one of k, r"),
+        ({"drop": "r", "add": {"r.x": "INT"}}, "column r is dropped; expected nothing else .* change of r.x"),
+        ({"drop": ["r", "r.a"]}, "column r is dropped; expected nothing else .* change of r.a"),
+        ({"drop": "r.a", "rename": {"r.a": "c"}}, "column r.a is dropped"),
+        ({"drop": "r.a", "widen": {"r.a": "INT"}}, "column r.a is dropped"),
+        ({"drop": "r.a", "nullable": "r.a"}, "column r.a is dropped"),
+        ({"drop": "l.element.y", "rename": {"l.element.y.z": "q"}}, "column l.element.y is dropped"),
+        ({"drop": "r", "comment": {"r": "what"}}, "column r is dropped"),
     ],
 )
 def test_what_would_lose_or_confuse_values_is_refused(

@@ -136,7 +136,7 @@ def test_a_spark_definition_keeps_nullability_parameters_and_comments(tmp_path: 
     }
 
 
-@covers("TBL-1")
+@covers("TBL-1", "TBL-61")
 @pytest.mark.parametrize(("columns", "message"), wrong_requests.COLUMNS)
 def test_columns_that_define_no_table_are_refused_in_plain_words(
     tmp_path: Path, columns: Any, message: str

@@ -161,6 +161,7 @@ def test_a_name_that_is_not_there_or_not_allowed_is_refused_with_what_there_is(t
         (lambda: lake.table("../x.t"), r"expected a name such as"),
         (lambda: lake.table("shop./etc"), r"expected a name such as"),
         (lambda: lake.table(7), r"expected a name such as"),  # type: ignore[arg-type]
+        (lambda: lake.table("\ud800"), r"expected a name such as"),
         (lambda: Warehouse(""), r"expected the directory or URI"),
         (lambda: Warehouse(tmp_path, runner="spark"), r"without Spark"),
     ):

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pktable_spec.errors import InvalidRequestError
 
+from pktable.catalog.arguments import expect_location
 from pktable.format.bounds import is_file_name
 from pktable.run.runner import Runner
 from pktable.store.directories import DATABASE, DEFAULT, is_table
@@ -66,8 +67,7 @@ class Warehouse:
         runner: Runner | str | None = None,
         external_roots: ExternalRoots = (),
     ) -> None:
-        if not isinstance(path, (str, os.PathLike)) or not os.fspath(path).strip():
-            raise InvalidRequestError(f"path: expected the directory or URI of a warehouse, found {path!r}")
+        expect_location(path, "warehouse")
         scheme = os.fspath(path).partition(":")[0].lower()
         if store is None and scheme in SERVERS:
             raise InvalidRequestError(

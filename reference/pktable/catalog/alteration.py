@@ -21,9 +21,9 @@ from pktable_spec.options import Effect, option_named, parse_options
 from pktable.catalog.definitions import column_names, option_texts, parse_definition
 from pktable.catalog.nested_alteration import (
     apart,
+    expect_consistent,
     expect_free,
     expect_nullable,
-    expect_once,
     expect_wider,
     names_in,
     with_changes,
@@ -152,6 +152,7 @@ def _altered(schema: TableSchema, change: Alteration, *, now_millis: int) -> Tab
 
     `_expect_changeable` says which options may change.
     """
+    expect_consistent(schema, change)
     change, nested = apart(schema, change)
     _expect_columns(schema, change)
     options = {name: text for name, text in schema.options.items() if name not in change.reset_options}
@@ -165,7 +166,6 @@ def _altered(schema: TableSchema, change: Alteration, *, now_millis: int) -> Tab
     kept = [with_changes(one, nested) for one in schema.fields if one.name not in change.drop]
     fields = [_changed(one, change) for one in kept]
     fields += [_numbered_from(one, first) for one in change.add]
-    expect_once(fields, "column ")
     return replace(
         schema,
         id=schema.id + 1,
@@ -235,12 +235,9 @@ def _columns_named(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def _expect_columns(schema: TableSchema, change: Alteration) -> None:
-    """Raise InvalidRequestError for a column that is not there, or one that is renamed or widened and dropped."""
+    """Raise InvalidRequestError for a column that is not there, and for an option that cannot be reset."""
     for name in names_in(change):
         schema.field(name)
-    gone = [name for name in (*change.rename, *change.widen, *change.nullable) if name in change.drop]
-    if gone:
-        raise InvalidRequestError(f"alter: column {gone[0]} is dropped; expected nothing else about it")
     for name in change.reset_options:
         if name not in schema.options or name in change.set_options:
             raise InvalidRequestError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Final
 
@@ -50,3 +51,14 @@ def expect_text(name: str, value: object) -> None:
     except UnicodeEncodeError:
         pass
     raise InvalidRequestError(f"{name}: expected text of whole characters, found {value!r}")
+
+
+def expect_location(value: object, what: str) -> None:
+    """Raise InvalidRequestError unless ``value`` is a path or URI: "" is not the current directory."""
+    if isinstance(value, (str, os.PathLike)) and os.fspath(value).strip():
+        try:
+            os.fsencode(value)
+            return
+        except UnicodeEncodeError:
+            pass
+    raise InvalidRequestError(f"path: expected the directory or URI of a {what}, found {value!r}")

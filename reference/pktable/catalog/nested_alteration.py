@@ -95,6 +95,28 @@ def names_in(change: Alteration) -> list[str]:
     return [*change.rename, *change.drop, *change.widen, *change.nullable, *change.comments]
 
 
+def expect_consistent(schema: TableSchema, change: Alteration) -> None:
+    """Raise InvalidRequestError if what is dropped is changed, too, or anything inside of it is.
+
+    A new field may have the name of one that is dropped. Clauses: TBL-62.
+    """
+
+    def paths(names: Iterable[str]) -> list[Path]:
+        return [path_of(schema, name) or (name,) for name in names]
+
+    new = [(*at, one.name) for at, one in filter(None, (added_at(schema, one) for one in change.add))]
+    changed = paths((*change.rename, *change.widen, *change.nullable, *change.comments))
+    gone = paths(change.drop)
+    for top in gone:
+        inside = [path for path in (*gone, *new) if path[: len(top)] == top and path != top]
+        found = [*inside, *(path for path in changed if path[: len(top)] == top)]
+        if found:
+            raise InvalidRequestError(
+                f"alter: column {'.'.join(top)} is dropped; expected nothing else about it or what is in it, found a "
+                f"change of {'.'.join(found[0])}"
+            )
+
+
 def with_changes(one: Field, change: NestedChange) -> Field:
     """Return a column with what is asked for inside of it. Raises InvalidRequestError. Clauses: TBL-47."""
     asked = [path for path in change.paths if path[0] == one.name]
@@ -159,7 +181,6 @@ def _changed_row(kind: DataType, at: Path, change: NestedChange, met: set[Path])
     fields += added
     if not fields:
         raise InvalidRequestError(f"alter: {'.'.join(at)} would have no field left")
-    expect_once(fields, f"{'.'.join(at)}.")
     return replace(kind, children=tuple(fields))
 
 
@@ -179,15 +200,6 @@ def expect_nullable(called: str, kind: DataType) -> None:
             f"alter: {called} is added as {kind}; expected a type without NOT NULL, because rows that are there "
             "have no value"
         )
-
-
-def expect_once(fields: Iterable[Field], before: str) -> None:
-    """Raise InvalidRequestError if two fields have one name. ``before``: what a message says before the name."""
-    seen: set[str] = set()
-    for one in fields:
-        if one.name in seen:
-            raise InvalidRequestError(f"alter: a second {before}{one.name}; expected a name that is free")
-        seen.add(one.name)
 
 
 def expect_free(change: NestedChange, is_named: Callable[[str, str], str | None]) -> None:

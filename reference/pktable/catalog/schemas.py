@@ -14,11 +14,12 @@ from pktable_spec.errors import InvalidRequestError
 from pktable_spec.options import parse_options
 from pktable_spec.vocabulary import KEY_PREFIX
 
+from pktable.catalog.arguments import expect_location, expect_text
 from pktable.catalog.branch_names import branch_of_name, is_there, no_such_branch, numbers_in
 from pktable.catalog.definitions import column_names, option_texts, parse_definition
 from pktable.format.metadata.schema import TableSchema, decode_schema, encode_schema
 from pktable.format.paths import SCHEMA, SNAPSHOT, TablePaths, numbered, split_branch
-from pktable.format.types import BINARIES, FLOATS, highest_field_id, is_atomic
+from pktable.format.types import BINARIES, FLOATS, Field, highest_field_id, is_atomic
 from pktable.store.directories import not_a_table
 from pktable.store.file_io import FileIO, open_store
 from pktable.store.guard import ExternalRoots, guarded
@@ -83,10 +84,7 @@ def find_store(
     ``path`` names. ``external_roots``: directories and URIs outside of the table that it may use, or one.
     Raises InvalidRequestError. Clauses: SAFE-1, SAFE-2.
     """
-    if (
-        not isinstance(path, (str, os.PathLike)) or not os.fspath(path).strip()
-    ):  # "" is not the current directory
-        raise InvalidRequestError(f"path: expected the directory or URI of a table, found {path!r}")
+    expect_location(path, "table")
     if store is None:
         found, root = open_store(path, storage_options)
     elif storage_options:
@@ -163,12 +161,13 @@ def put_schema(store: FileIO, paths: TablePaths, schema: TableSchema) -> bool:
 def check_definition(schema: TableSchema) -> None:
     """Raise InvalidRequestError unless ``schema`` defines a table we can write.
 
-    Clauses: TBL-1, TBL-9, TBL-12, TBL-16, TBL-17.
+    Clauses: TBL-1, TBL-9, TBL-12, TBL-16, TBL-17, TBL-61.
     """
     from pktable.kinds import (
         kind_of,  # late: it brings what writes data files, which metadata alone does not need
     )
 
+    _expect_texts(schema)
     options, kind = parse_options(schema.options), kind_of(schema, "a new table")
     keys, partition = schema.primary_keys, schema.partition_keys
     _check_names(schema, kind.reserved_columns)
@@ -202,6 +201,33 @@ def check_definition(schema: TableSchema) -> None:
                 f"option bucket-key: column {field.name} is of type {field.type}; expected an atomic type"
             )
     kind.require_writable(schema, options)
+
+
+def _expect_texts(schema: TableSchema) -> None:
+    """Raise InvalidRequestError for what a schema file could not hold. Clauses: TBL-1, TBL-61."""
+    expect_text("comment", schema.comment)
+    for name, text in schema.options.items():
+        expect_text("option", name)
+        expect_text(f"option {name}", text)
+    _expect_named(schema.fields, "")
+
+
+def _expect_named(fields: Sequence[Field], at: str) -> None:
+    """Raise InvalidRequestError unless each field of a ROW has a name of its own. ``at``: its path, with a dot."""
+    seen: set[str] = set()
+    for field in fields:
+        expect_text("name of a column" if not at else f"name of a field in {at[:-1]}", field.name)
+        path = f"{at}{field.name}"
+        if not field.name or field.name in seen:
+            raise InvalidRequestError(
+                f"column {path}: expected a name that no other has, found a second one"
+                if field.name
+                else f"column {path!r}: expected a name that is not empty"
+            )
+        seen.add(field.name)
+        if field.description is not None:
+            expect_text(f"comment of column {path}", field.description)
+        _expect_named(field.type.children, f"{path}.")
 
 
 def _check_names(schema: TableSchema, reserved: Sequence[str]) -> None:

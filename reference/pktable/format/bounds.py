@@ -45,8 +45,13 @@ LONGEST_NAME: Final = 255
 
 def is_file_name(text: str) -> bool:
     """Return whether ``text`` is the name of a file, without a path."""
-    parts = "/" in text or "\\" in text or "\0" in text or text in ("", ".", "..")
-    return not parts and len(text.encode(errors="surrogatepass")) <= LONGEST_NAME
+    if "/" in text or "\\" in text or "\0" in text or text in ("", ".", ".."):
+        return False
+    try:
+        # Python has bytes of a name that are no UTF-8 as characters of its own. No other half of a pair is a name.
+        return len(text.encode(errors="surrogateescape")) <= LONGEST_NAME
+    except UnicodeEncodeError:
+        return False
 
 
 def require_bounded_rows(rows: int, size_bytes: int) -> None:
