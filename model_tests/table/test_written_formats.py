@@ -159,25 +159,48 @@ def test_what_a_format_does_not_have_is_refused_before_anything_is_written(
     assert not (tmp_path / "t").exists()
 
 
-@covers("META-76")
+@covers("META-76", "META-71")
 @pytest.mark.parametrize("kind", ["TIMESTAMP(6)", "TIMESTAMP_LTZ(3)", "ARRAY<ROW<t TIMESTAMP(3)>>"])
-def test_a_time_that_orc_would_store_wrongly_is_refused_by_column(tmp_path: Path, kind: str) -> None:
-    table = Table.create(tmp_path, f"k INT, v {kind}", primary_key=["k"], options={"file.format": "orc"})
-    for moment, fits in (
-        (EPOCH - dt.timedelta(seconds=1), True),
-        (EPOCH - dt.timedelta(milliseconds=1), False),
-    ):
-        value: Any = [{"t": moment}] if kind.startswith("ARRAY") else moment
-        given = arrow(table, [{"k": 1, "v": value}])
-        if fits:
-            table.upsert(given)
-        else:
-            with pytest.raises(
-                InvalidRequestError, match="column v: a time before 1970 with a fraction of a second"
-            ):
-                table.upsert(given)
-    assert table.count() == 1
-    assert len(list(tmp_path.glob("bucket-0/*"))) == 1
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"file.format": "orc"},
+        {"file.format.per.level": "3:orc"},
+        {"changelog-file.format": "orc", "changelog-producer": "input"},
+    ],
+    ids=str,
+)
+def test_a_time_that_orc_would_store_wrongly_is_stored_in_parquet(
+    tmp_path: Path, kind: str, options: dict[str, str]
+) -> None:
+    table = Table.create(tmp_path, f"k INT, v {kind}", primary_key=["k"], options={**DV, **options})
+    changes = "changelog-producer" in options
+    for milliseconds, ending in ((1000, "orc"), (1, "parquet"), (2000, "orc")):
+        moment: Any = EPOCH - dt.timedelta(milliseconds=milliseconds)
+        given = arrow(table, [{"k": 1, "v": [{"t": moment}] if kind.startswith("ARRAY") else moment}])
+        before = set(tmp_path.rglob("*"))
+        table.upsert(given)
+        table.compact(full=True)
+        assert table.to_arrow() == given
+        (live,) = table.files().to_pylist()
+        (change,) = set(tmp_path.glob("bucket-0/changelog-*")) - before if changes else (None,)
+        assert (change or Path(live["file_name"])).suffix == f".{ending}"
+        if changes:
+            assert table.changes(table.snapshots()[-2].id - 1).to_arrow()["v"] == given["v"]
+    assert not table.check().findings
+
+
+@covers("META-76")
+def test_a_table_that_is_altered_to_orc_is_compacted(tmp_path: Path) -> None:
+    table = Table.create(tmp_path, "k INT, v TIMESTAMP(3)", primary_key=["k"], options=DV)
+    given = arrow(table, [{"k": k, "v": EPOCH + dt.timedelta(milliseconds=100 * (k - 40))} for k in range(80)])
+    table.upsert(given)
+    table.alter(set_options={"file.format": "orc", "file.block-size": "1 kb", "target-file-size": "1 kb"})
+    table.upsert(given.slice(70))
+    table.compact(full=True)
+    assert in_order(table.to_arrow()) == in_order(given)
+    assert endings(tmp_path) == {"orc", "parquet"}
+    assert not table.check().findings
 
 
 @pytest.mark.spark

@@ -3,13 +3,12 @@
 Rows are gathered until they make a row group; a file is closed when it has reached its target size, so
 memory stays bounded and all files of a run together are one run.
 
-Clauses: APP-5, CHG-25, LSM-7, CMP-15, CMP-26, CMP-32, META-5 to META-8, META-10, META-27, META-32, META-46, META-71.
+Clauses: APP-5, CHG-25, LSM-7, CMP-15, CMP-26, CMP-32, META-5 to META-8, META-10, META-27, META-32, META-46, META-71, META-76.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from pktable_spec.vocabulary import ROW_ID, SEQUENCE_NUMBER, VALUE_KIND
 from pktable.context import TableContext
 from pktable.datafile.columns import column_types, tracked_file_schema
 from pktable.datafile.encoded import concatenated, encoded_as, without_unused
-from pktable.datafile.writers import WRITERS, FileWriter, Recipe, with_schema
+from pktable.datafile.writers import WRITERS, FileWriter, Recipe, format_for, with_schema
 from pktable.format.binary_row import encode_row
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.metadata.stats import KEY_CODE_POINTS, SimpleStats, collect_stats, merge_stats
@@ -65,8 +64,8 @@ class RunWriter:
         """
         self._context, self._place = context, place
         self._level, self._source, self._now = level, source, now_millis
-        format = context.options.format_of(level, changelog=changelog)
-        self._new_path = partial(new.changelog_path if changelog else new.data_path, format=format)
+        self._format = context.options.format_of(level, changelog=changelog)
+        self._new_path = new.changelog_path if changelog else new.data_path
         self._stats = context.options.stats_of(changelog=changelog)
         self._schema = context.file_schema
         if tracked:
@@ -110,13 +109,17 @@ class RunWriter:
         step = self._context.options.row_group_rows or -(-table.num_rows // groups)
         repeated = () if tiny else repeated_columns(self._context, table)
         for start in range(0, table.num_rows, step):
+            part = table.slice(start, step)
+            format = format_for(self._format, part)
+            if self._open is not None and format not in (self._format, self._open.format):
+                self._roll()
             if self._open is None:
-                path = self._new_path(self._place.directory)
+                path = self._new_path(self._place.directory, format)
                 kinds = column_types(self._context.schema, self._schema.names)
                 self._open = _OpenFile(
                     self._context, path, table.schema, kinds, self._recipe(repeated, tiny), self._stats
                 )
-            self._open.write(table.slice(start, step))
+            self._open.write(part)
             if self._open.size() >= self._context.target_file_bytes:
                 self._roll()
 
@@ -155,8 +158,8 @@ class _OpenFile:
         stats: StatsMode,
     ) -> None:
         self._context, self.path, self._stats, self._schema = context, path, stats, schema
-        format = path.rpartition(".")[2]
-        self._writer: FileWriter = WRITERS[format](context.store, path, schema, kinds, recipe)
+        self.format = path.rpartition(".")[2]
+        self._writer: FileWriter = WRITERS[self.format](context.store, path, schema, kinds, recipe)
         self._row_counts: list[int] = []
         self._deletes = 0
         self._sequences: list[int] = []

@@ -2,9 +2,10 @@
 
 The library for ORC has no times of the day, which are integers there, and no types of a limited length: CHAR and
 VARCHAR are stored as STRING, which readers take for them. Of a slice it writes the rows before it, too. It cuts a
-time before 1970 off towards 1970, and stores the fraction of the second below zero, which Java's reader does not take.
+time before 1970 off towards 1970, and stores the fraction of the second below zero, which Java's reader does not take:
+`holds` says of which rows it would.
 
-Clauses: META-61, META-70, META-72, META-74.
+Clauses: META-61, META-70, META-72, META-74, META-76.
 """
 
 from __future__ import annotations
@@ -50,21 +51,19 @@ def _as_orc(kind: Any) -> pa.DataType:
 
 
 def as_orc(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return ``rows`` as a table of ``schema``, which has nothing before its first row.
+    """Return ``rows``, which ORC `holds`, as a table of ``schema`` with nothing before its first row.
 
-    Raises InvalidRequestError for a time that would be stored wrongly. Clauses: META-72, META-76.
+    Clauses: META-72.
     """
-    plain = rows.cast(pa.schema([field.with_nullable(True) for field in rows.schema]))
-    for field, column in zip(rows.schema, plain.columns, strict=True):
-        if any(_is_cut(part) for chunk in column.chunks for part in _times(chunk)):
-            raise InvalidRequestError(
-                f"column {field.name}: a time before 1970 with a fraction of a second, which the library that writes "
-                "ORC stores wrongly; set the option file.format to parquet or avro"
-            )
-    taken = plain.cast(schema)
+    taken = rows.cast(pa.schema([field.with_nullable(True) for field in rows.schema])).cast(schema)
     if any(map(pa.types.is_nested, schema.types)):
         taken = taken.take(pa.array(np.arange(taken.num_rows)))
     return taken
+
+
+def holds(rows: pa.Table) -> bool:
+    """Return whether the library stores every time in ``rows`` as it is. Clauses: META-76."""
+    return not any(_is_cut(part) for column in rows.columns for chunk in column.chunks for part in _times(chunk))
 
 
 def _times(array: Any) -> Iterator[Any]:
@@ -75,11 +74,12 @@ def _times(array: Any) -> Iterator[Any]:
     elif pa.types.is_struct(kind):
         for part in array.flatten():
             yield from _times(part)
-    elif pa.types.is_map(kind):
-        yield from _times(array.keys)
-        yield from _times(array.items)
-    elif pa.types.is_list(kind):
-        yield from _times(array.values)
+    elif pa.types.is_map(kind) or pa.types.is_list(kind):
+        # Only what is in the lists: the values of a slice are those of all rows.
+        offsets = array.offsets
+        first, last = (offsets[0].as_py(), offsets[-1].as_py()) if len(array) else (0, 0)
+        for part in (array.keys, array.items) if pa.types.is_map(kind) else (array.values,):
+            yield from _times(part.slice(first, last - first))
 
 
 def _is_cut(times: Any) -> bool:

@@ -3,7 +3,7 @@
 Each writer takes tables of one schema, whose rows follow each other, and says how many bytes it has passed on so far.
 A small file is made in memory and stored in one piece. After an error `abort` leaves no file behind.
 
-Clauses: META-10, META-32, META-46, META-71 to META-74.
+Clauses: META-10, META-32, META-46, META-71 to META-74, META-76.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pktable_spec.errors import InvalidRequestError
 
 from pktable.datafile.avro_records import avro_schema, expect_avro, records_of
 from pktable.datafile.columns import PARQUET_WRITE_OPTIONS
-from pktable.datafile.orc_columns import as_orc, expect_orc, orc_schema
+from pktable.datafile.orc_columns import as_orc, expect_orc, holds, orc_schema
 from pktable.datafile.parquet_footer import FooterSink, with_sealed_footer
 from pktable.datafile.parquet_times import has_nanoseconds, stored_schema, with_times
 from pktable.format.arrow_nulls import with_masked
@@ -202,6 +202,11 @@ def with_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 WRITERS: Final[Mapping[str, Any]] = {"parquet": ParquetFile, "orc": OrcFile, "avro": AvroFile}
 """The writer of each format, by the value of the option ``file.format``."""
+
+
+def format_for(format: str, rows: pa.Table) -> str:
+    """Return the format of a file with ``rows`` that is to be one of ``format``. Clauses: META-76."""
+    return "parquet" if format == "orc" and not holds(rows) else format
 
 
 def expect_storable(format: str, fields: Sequence[Field]) -> None:
