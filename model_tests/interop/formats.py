@@ -1,7 +1,8 @@
 """Tables whose data files are ORC or Avro: pktable and Paimon write and compact them in turn, and read the same.
 
 Each table has every atomic type and nested ones, deletion vectors and a changelog. After each step everyone reads every
-snapshot, also under conditions, by which Paimon asks the statistics that a format has of its own.
+snapshot, also under conditions, by which Paimon asks the statistics that a format has of its own. Of rows with times
+that our library for ORC would store wrongly, our files are Parquet.
 """
 
 from __future__ import annotations
@@ -39,12 +40,6 @@ NESTED: Final[Mapping[str, tuple[str, ...]]] = {
     "ROW<a INT, b ARRAY<ROW<c STRING>>>": ('["1",[["x"],null]]', '["2",[]]'),
 }
 """Nested types with plain values."""
-SINCE_1970: Final = {
-    kind: tuple(one for one in values if int(one) >= 0 or int(one) % 10**9 == 0)
-    for kind, values in VALUES.items()
-    if kind.startswith("TIMESTAMP")
-}
-"""Times that ORC can hold: none before 1970 with a fraction of a second."""
 CONDITIONS: Final[tuple[tuple[str, ...], ...]] = (
     ("k", "=", "3"), ("v_int", ">", "0"), ("v_string", "<=", "a"), ("v_time", ">=", "43200000"), ("v_date", "<", "0"),
     ("v_timestamp", ">", "0"), ("v_decimal", "<", "0.00"),
@@ -63,7 +58,7 @@ def columns_of(options: Mapping[str, str]) -> list[tuple[str, str]]:
 
 def rows_for(columns: list[tuple[str, str]], keys: range, variant: int) -> list[tuple[str | None, ...]]:
     """Return a row for each key; every third one is null but for its key."""
-    values = {**VALUES, **NESTED, **SINCE_1970}
+    values = {**VALUES, **NESTED}
     return [
         (
             str(key),
@@ -101,6 +96,7 @@ def differences(peer: Peer, folder: Path) -> Iterator[str]:
             yield from _wrong(f"{at}, after its compaction", table, peer)
         endings = {file.suffix[1:] for file in path.glob("bucket-*/*")}
         wanted = {one for value in options.values() for one in ("orc", "avro", "parquet") if one in value}
+        wanted |= {"parquet"} if "orc" in wanted else set()  # of times that our ORC does not hold
         if endings != wanted:
             yield f"{at}: expected files of {sorted(wanted)}, found {sorted(endings)}"
 

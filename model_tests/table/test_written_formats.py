@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,11 @@ import pyarrow as pa
 import pyarrow.orc as po
 import pytest
 from pktable import InvalidRequestError, Table, UnsupportedOptionError
+from pktable.datafile.readers import AvroRows
+from pktable.format.avro import decode_container
+from pktable.format.types import parse_type
 from pktable_spec.covers import covers
+from pktable_spec.errors import CorruptFileError
 from pktable_spec.options import parse_options
 
 from model_tests.backends.spark_session import spark_session
@@ -114,6 +119,55 @@ def test_avro_has_the_schema_that_paimon_makes(tmp_path: Path) -> None:
     assert [one["name"] for one in inner["m"]["items"]["fields"]] == ["key", "value"]
 
 
+@covers("META-73", "META-17")
+def test_a_record_that_avro_only_names_is_read_as_the_one_of_that_name(tmp_path: Path) -> None:
+    record = {"type": "record", "name": "org.x.r_a", "fields": [{"name": "n", "type": ["null", "int"]}]}
+    inner = {
+        "type": "record",
+        "name": "r",
+        "namespace": "org.x",
+        "fields": [{"name": "a", "type": ["null", "r_a"]}],
+    }
+    fields = {
+        "k": "int",
+        "r_a": ["null", record],
+        "r": ["null", inner],
+        "l": {"type": "array", "items": "r_a"},
+    }
+    named = [{"name": name, "type": kind} for name, kind in fields.items()]
+    schema = {"type": "record", "name": "org.x.record", "fields": named}
+    rows = [{"k": 1, "r_a": {"n": 5}, "r": {"a": {"n": 6}}, "l": [{"n": 7}, {"n": None}]}]
+    path = tmp_path / "rows.avro"
+    with path.open("wb") as file:
+        fastavro.writer(file, ["null", schema], rows)
+    a = "ROW<n INT>"
+    kinds = {"k": "INT", "r_a": a, "r": f"ROW<a {a}>", "l": f"ARRAY<{a}>"}
+    for names in (list(kinds), ["r"], ["l", "k"]):
+        with pa.OSFile(str(path)) as source:
+            read = AvroRows(source, "rows.avro").tables(
+                {name: parse_type(kinds[name]) for name in names}, ranges=None, batch_rows=9
+            )
+            (found,) = [table.to_pylist() for _, table in read]
+        assert found == [{name: rows[0][name] for name in names}]
+
+
+@covers("RD-11", "META-73")
+@pytest.mark.parametrize("depth", [3, 40])
+def test_records_that_name_each_other_are_no_bomb(depth: int) -> None:
+    parts: list[Any] = [{"type": "record", "name": "r0", "fields": [{"name": "n", "type": "int"}]}]
+    for number in range(1, depth):
+        twice = [{"name": one, "type": f"r{number - 1}"} for one in "ab"]
+        parts.append({"type": "record", "name": f"r{number}", "fields": twice})
+    fields = [{"name": f"f{number}", "type": part} for number, part in enumerate(parts)]
+    file = io.BytesIO()
+    fastavro.writer(file, {"type": "record", "name": "all", "fields": fields}, [])
+    if depth < 10:
+        assert decode_container(file.getvalue(), "it") == []
+    else:
+        with pytest.raises(CorruptFileError, match="Avro schema: expected a schema, found more than"):
+            decode_container(file.getvalue(), "it")
+
+
 @covers("META-72")
 def test_orc_has_instants_and_is_compressed(tmp_path: Path) -> None:
     columns = "k INT, c CHAR(5), z TIMESTAMP_LTZ(3), t TIME"
@@ -138,6 +192,22 @@ def test_orc_has_instants_and_is_compressed(tmp_path: Path) -> None:
             r"column a: Avro has no TIME\(6\), at most 3 digits",
         ),
         ({"file.format": "orc"}, "a ROW<b INT>, `a.b` INT", "column 'a.b' next to the nested column 'a'"),
+        (
+            {"changelog-file.format": "orc"},
+            "a ROW<b INT>, `a.b` INT",
+            "let the option changelog-file.format say parquet",
+        ),
+        (
+            {"file.format": "avro"},
+            "a_b ROW<c INT>, a ROW<b ARRAY<ROW<d INT>>>",
+            r"column a_b and a: two records that Paimon calls org.*record_a_b in Avro, .*file\.format say parquet",
+        ),
+        ({"file.format": "avro"}, "a ROW<b_c ROW<d INT>, b ROW<c MAP<INT, INT>>>", "column a: two records"),
+        (
+            {"file.format.per.level": "4:orc, 5:avro,05:orc"},
+            "a INT",
+            "is not supported: .*of each once",
+        ),
         (
             {"file.format": "lance"},
             "a INT",
@@ -193,7 +263,9 @@ def test_a_time_that_orc_would_store_wrongly_is_stored_in_parquet(
 @covers("META-76")
 def test_a_table_that_is_altered_to_orc_is_compacted(tmp_path: Path) -> None:
     table = Table.create(tmp_path, "k INT, v TIMESTAMP(3)", primary_key=["k"], options=DV)
-    given = arrow(table, [{"k": k, "v": EPOCH + dt.timedelta(milliseconds=100 * (k - 40))} for k in range(80)])
+    given = arrow(
+        table, [{"k": k, "v": EPOCH + dt.timedelta(milliseconds=100 * (k - 40))} for k in range(80)]
+    )
     table.upsert(given)
     table.alter(set_options={"file.format": "orc", "file.block-size": "1 kb", "target-file-size": "1 kb"})
     table.upsert(given.slice(70))

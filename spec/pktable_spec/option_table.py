@@ -16,7 +16,7 @@ Clauses: TBL-9, TBL-30 to TBL-36.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Final
 
@@ -87,6 +87,15 @@ def _value(options: Mapping[str, str], name: str, default: str) -> str:
     return options.get(name, default).lower()
 
 
+def _are_formats_of_levels(pairs: Sequence[tuple[str, str]]) -> bool:
+    levels = [level.strip() for level, _ in pairs]
+    return (
+        all(level.isdecimal() for level in levels)
+        and len(set(map(int, levels))) == len(levels)
+        and all(word.strip().lower() in FORMATS for _, word in pairs)
+    )
+
+
 NOT_POSTPONED: Final = Condition("`bucket` is not -2", lambda given: _value(given, "bucket", "-1") != "-2")
 NO_LEVEL_IS_SKIPPED: Final = Condition(
     "default reads do not skip level 0",
@@ -99,11 +108,9 @@ NO_CHAIN: Final = Condition(
     "`chain-table.enabled` is not true", lambda given: _value(given, "chain-table.enabled", "false") != "true"
 )
 FORMATS_OF_LEVELS: Final = Condition(
-    "it says avro, orc or parquet of levels, as in `0:avro,5:parquet`",
-    lambda given: all(
-        pair.strip().partition(":")[0].strip().isdecimal()
-        and pair.partition(":")[2].strip().lower() in FORMATS
-        for pair in given["file.format.per.level"].split(",")
+    "it says avro, orc or parquet of levels, of each once, as in `0:avro,5:parquet`",
+    lambda given: _are_formats_of_levels(
+        [pair.partition(":")[::2] for pair in given["file.format.per.level"].split(",")]
     ),
 )
 NO_STRATEGY: Final = Condition(

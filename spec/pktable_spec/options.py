@@ -150,10 +150,11 @@ class TableOptions:
         return dict(self.level_formats).get(level, self.file_format)
 
     @property
-    def formats(self) -> frozenset[str]:
-        """The formats that new files may have."""
-        others = (self.changelog_format,) if self.changelog_format is not None else ()
-        return frozenset({self.file_format, *(one for _, one in self.level_formats), *others})
+    def formats(self) -> Mapping[str, str]:
+        """The formats that new files may have, each with an option that says so."""
+        changelogs = {} if self.changelog_format is None else {self.changelog_format: "changelog-file.format"}
+        levels = {one: "file.format.per.level" for _, one in self.level_formats}
+        return {**changelogs, **levels, self.file_format: "file.format"}
 
     @property
     def hashes_buckets(self) -> bool:

@@ -3,7 +3,8 @@
 Rows are gathered until they make a row group; a file is closed when it has reached its target size, so
 memory stays bounded and all files of a run together are one run.
 
-Clauses: APP-5, CHG-25, LSM-7, CMP-15, CMP-26, CMP-32, META-5 to META-8, META-10, META-27, META-32, META-46, META-71, META-76.
+Clauses: APP-5, CHG-25, LSM-7, CMP-15, CMP-26, CMP-32, META-5 to META-8, META-10, META-27, META-32, META-46, META-71,
+META-76.
 """
 
 from __future__ import annotations

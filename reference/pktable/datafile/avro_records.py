@@ -10,7 +10,7 @@ Clauses: META-70, META-73, META-74.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -36,26 +36,48 @@ PLAIN: Final = {
 }
 
 
-def expect_avro(fields: Sequence[Field]) -> None:
-    """Raise InvalidRequestError for a column whose name or type Avro does not have. Clauses: META-74."""
+def expect_avro(fields: Sequence[Field], advice: str) -> None:
+    """Raise InvalidRequestError for a column whose name or type Avro does not have. Clauses: META-74.
+
+    ``advice``: what to do, but for another name or type.
+    """
+    columns: dict[str, str] = {}
     for field in fields:
-        _expect_field(field, field.name)
+        _expect_field(field, field.name, advice)
+        for name in _names(_of(field.type, f"{RECORD}_{field.name}")):
+            if name in columns:
+                of = " and ".join(dict.fromkeys((columns[name], field.name)))
+                raise InvalidRequestError(
+                    f"column {of}: two records that Paimon calls {name} in Avro, where a name is that of one; name a "
+                    f"field otherwise, or {advice}"
+                )
+            columns[name] = field.name
 
 
-def _expect_field(field: Field, column: str) -> None:
+def _expect_field(field: Field, column: str, advice: str) -> None:
     kind = field.type
     if not NAME.fullmatch(field.name):
         raise InvalidRequestError(
             f"column {column}: Avro has no name {field.name!r}, only letters, digits and underscores; name it "
-            "otherwise, or set the option file.format to parquet"
+            f"otherwise, or {advice}"
         )
     if (kind.precision or 0) > FINEST.get(kind.root, 99):
         raise InvalidRequestError(
-            f"column {column}: Avro has no {kind}, at most {FINEST[kind.root]} digits of a second; set the option "
-            "file.format to parquet"
+            f"column {column}: Avro has no {kind}, at most {FINEST[kind.root]} digits of a second; {advice}"
         )
     for child in kind.children:
-        _expect_field(child, column)
+        _expect_field(child, column, advice)
+
+
+def _names(schema: Any) -> Iterator[str]:
+    """Yield the name of each record in a schema."""
+    if isinstance(schema, dict):
+        if schema["type"] == "record":
+            yield schema["name"]
+        yield from _names(list(schema.values()))
+    elif isinstance(schema, list):
+        for part in schema:
+            yield from _names(part)
 
 
 def avro_schema(kinds: Mapping[str, DataType]) -> list[Any]:

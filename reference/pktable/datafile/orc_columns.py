@@ -20,15 +20,18 @@ from pktable_spec.errors import InvalidRequestError
 from pktable.format.types import NANOS_PER, NESTED, Field
 
 
-def expect_orc(fields: Sequence[Field]) -> None:
-    """Raise InvalidRequestError if the name of a column is the path of a part of another. Clauses: META-74."""
+def expect_orc(fields: Sequence[Field], advice: str) -> None:
+    """Raise InvalidRequestError if the name of a column is the path of a part of another. Clauses: META-74.
+
+    ``advice``: what to do, but for another name.
+    """
     nested = [field.name for field in fields if field.type.root in NESTED]
     for field in fields:
         for part in nested:
             if field.name.startswith(f"{part}."):
                 raise InvalidRequestError(
                     f"column {field.name!r} next to the nested column {part!r}: the library that reads ORC takes one "
-                    "for a part of the other; name it otherwise, or set the option file.format to parquet"
+                    f"for a part of the other; name it otherwise, or {advice}"
                 )
 
 

@@ -209,14 +209,12 @@ def format_for(format: str, rows: pa.Table) -> str:
     return "parquet" if format == "orc" and not holds(rows) else format
 
 
-def expect_storable(format: str, fields: Sequence[Field]) -> None:
-    """Raise InvalidRequestError for a column that a format cannot hold. Clauses: META-74."""
+def expect_storable(format: str, fields: Sequence[Field], advice: str) -> None:
+    """Raise InvalidRequestError for a column that a format cannot hold. ``advice``: what to do. Clauses: META-74."""
     for field in fields if format != "parquet" else ():
         if has_variant(field.type):
-            raise InvalidRequestError(
-                f"column {field.name}: Paimon has no VARIANT in {format}; set the option file.format to parquet"
-            )
+            raise InvalidRequestError(f"column {field.name}: Paimon has no VARIANT in {format}; {advice}")
     if format == "orc":
-        expect_orc(fields)
+        expect_orc(fields, advice)
     elif format == "avro":
-        expect_avro(fields)
+        expect_avro(fields, advice)

@@ -16,6 +16,7 @@ from __future__ import annotations
 import bz2
 import hashlib
 import io
+import itertools
 import json
 import lzma
 import sys
@@ -47,6 +48,8 @@ else:
 MAGIC: Final = b"Obj\x01"
 SYNC_BYTES: Final = 16
 LONGEST_VARINT: Final = 10
+MOST_RECORDS: Final = 10_000
+"""In a schema, those counted again that it only names: a few names in each other could stand for any number."""
 ZSTD_DECOMPRESSOR: Final = zstd.ZstdDecompressor
 COMPRESSOR: Final = zstd.ZstdCompressor()  # shared: creating one costs more than compressing a small manifest
 
@@ -169,8 +172,7 @@ class Container:
         self._codec = metadata.get(b"avro.codec", b"null")
         text = metadata.get(b"avro.schema", b"")
         try:
-            schema = json.loads(text)
-            self._parsed = _parse(text)
+            schema, self._parsed = _opened(text)
         except Exception as error:  # whatever the library raises on a damaged schema
             raise CorruptFileError("Avro schema", at=at, expected="a schema", found=_brief(error)) from None
         # Paimon declares the rows of a data file nullable, but none of them is null.
@@ -294,6 +296,51 @@ CODECS: Final[dict[bytes, Callable[[bytes], bytes]]] = {
 """How the blocks of a container are unpacked, by codec. Older versions of Paimon wrote snappy."""
 
 CODECS_NAMED: Final = tuple(name.decode() for name in CODECS)
+
+
+@lru_cache(maxsize=64)
+def _opened(text: bytes) -> tuple[Any, Any]:
+    """Return the schema of a container without references to records, as JSON and parsed."""
+    schema = _written_out(json.loads(text), "", frozenset(), {}, itertools.count())
+    return schema, _parse(json.dumps(schema).encode())
+
+
+def _written_out(
+    part: Any, space: str, within: frozenset[str], known: dict[str, Any], numbers: Iterator[int]
+) -> Any:
+    """Return a part of a schema in which a record that is only named stands as a whole, under a name of its own.
+
+    ``space``: its namespace. ``within``: the records around it. ``known``: gets each record, and its namespace, by
+    name. ``numbers``: of records. Raises ValueError for too many.
+    """
+
+    def full(name: str, space: str) -> str:
+        return name if "." in name or not space else f"{space}.{name}"
+
+    if isinstance(part, list):
+        return [_written_out(one, space, within, known, numbers) for one in part]
+    if isinstance(part, str):
+        name = full(part, space)
+        found = known.get(name) if name not in within else None
+        return part if found is None else _written_out(*found, within, known, numbers)
+    if part["type"] != "record":
+        inside = ("type", "items", "values")
+        return {
+            key: _written_out(value, space, within, known, numbers) if key in inside else value
+            for key, value in part.items()
+        }
+    name = full(part["name"], part.get("namespace", space))
+    number = next(numbers)
+    if number > MOST_RECORDS:
+        raise ValueError(f"more than {MOST_RECORDS} records")
+    again = f"{name}.again{number}" if name in known else name
+    known[name] = part, space
+    inner = name.rpartition(".")[0]
+    fields = [
+        {**field, "type": _written_out(field["type"], inner, within | {name}, known, numbers)}
+        for field in part["fields"]
+    ]
+    return {**part, "name": again, "fields": fields}
 
 
 @lru_cache(maxsize=64)

@@ -140,8 +140,8 @@ DELTA_COMMITS: Final = "full-compaction.delta-commits"
 
 def expect_formats(schema: TableSchema, options: TableOptions) -> None:
     """Raise InvalidRequestError for a column that a format of new files cannot hold. Clauses: META-74."""
-    for format in sorted(options.formats):
-        expect_storable(format, schema.fields)
+    for format, option in sorted(options.formats.items()):
+        expect_storable(format, schema.fields, f"let the option {option} say parquet")
 
 
 def expect_changelog_options(schema: TableSchema, options: TableOptions) -> None:
