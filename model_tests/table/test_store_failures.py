@@ -163,9 +163,11 @@ class _Ended:
 
 
 @covers("SAFE-5", "CMT-12")
-def test_a_file_whose_first_bytes_cannot_be_written_is_given_up(path: Path) -> None:
+@pytest.mark.parametrize(("format", "writes"), [("parquet", 5), ("orc", 3), ("avro", 2)])
+def test_a_file_whose_first_bytes_cannot_be_written_is_given_up(path: Path, format: str, writes: int) -> None:
     """An object store would keep what was sent of it."""
-    for at in range(1, 6):
+    Table.open(path).alter(set_options={"file.format": format})
+    for at in range(1, writes + 1):
         store = OpenFiles(at)
         with pytest.raises(StorageError):
             CHANGES["upsert"](table_on(path, store))

@@ -8,8 +8,10 @@ Clauses: META-10, META-32, META-46, META-71 to META-74, META-76.
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -82,9 +84,25 @@ class _Sink:
 
 
 class FileWriter(ABC):
-    """A data file that is being written."""
+    """A data file that is being written. A format says how it begins, goes on and ends."""
 
-    _sink: _Sink
+    def __init__(
+        self, store: FileIO, path: str, schema: pa.Schema, kinds: Mapping[str, DataType], recipe: Recipe
+    ) -> None:
+        """Begin a file. ``schema``, ``kinds``: of its columns in Arrow, and in the table."""
+        self._sink = _Sink(store, path, self._change(schema), in_memory=recipe.in_one_piece)
+        try:
+            self._begin(path, schema, kinds, recipe)
+        except BaseException:  # it has written the first bytes, or could not
+            self.abort()
+            raise
+
+    def _change(self, schema: pa.Schema) -> Callable[[bytes], bytes]:
+        """Return what is done to the end of a file before it is stored."""
+        return bytes
+
+    @abstractmethod
+    def _begin(self, path: str, schema: pa.Schema, kinds: Mapping[str, DataType], recipe: Recipe) -> None: ...
 
     @abstractmethod
     def write(self, rows: pa.Table) -> None:
@@ -106,9 +124,10 @@ class FileWriter(ABC):
 class ParquetFile(FileWriter):
     """Parquet, with a sealed footer. Clauses: META-10, META-32, META-46."""
 
-    def __init__(
-        self, store: FileIO, path: str, schema: pa.Schema, kinds: Mapping[str, DataType], recipe: Recipe
-    ) -> None:
+    def _change(self, schema: pa.Schema) -> Callable[[bytes], bytes]:
+        return with_times(schema) if has_nanoseconds(schema) else bytes
+
+    def _begin(self, path: str, schema: pa.Schema, kinds: Mapping[str, DataType], recipe: Recipe) -> None:
         options: dict[str, Any] = {"compression": "none", **PARQUET_WRITE_OPTIONS}
         options["max_rows_per_page"] = recipe.page_rows
         if recipe.compressed:
@@ -120,17 +139,11 @@ class ParquetFile(FileWriter):
             # Arrow's bounds leave NaN out, and readers that order it, as Spark does, would skip it.
             exact = [field.name for field in schema if not pa.types.is_floating(field.type)]
             options["write_statistics"] = exact
-        self._schema: pa.Schema = schema
-        change: Callable[[bytes], bytes] = bytes
+        self._schema = schema
         if has_nanoseconds(schema):
-            self._schema, change = stored_schema(schema), with_times(schema)
+            self._schema = stored_schema(schema)
             options["use_deprecated_int96_timestamps"] = True
-        self._sink = _Sink(store, path, change, in_memory=recipe.in_one_piece)
-        try:
-            self._writer = pq.ParquetWriter(self._sink.end, self._schema, **options)
-        except BaseException:  # it has written the first bytes, or could not
-            self.abort()
-            raise
+        self._writer = pq.ParquetWriter(self._sink.end, self._schema, **options)
 
     def write(self, rows: pa.Table) -> None:
         self._writer.write_table(with_schema(rows, self._schema), row_group_size=rows.num_rows)
@@ -145,42 +158,75 @@ class ParquetFile(FileWriter):
         return self._sink.stored()
 
 
+class _Later:
+    """A sink that never fails at once: the library for ORC ends the process if a write fails while it closes a file.
+
+    After an error it drops what comes, and `errors` raises it. Clauses: SAFE-5.
+    """
+
+    closed = False
+
+    def __init__(self, sink: Any) -> None:
+        self._sink, self._bytes = sink, 0
+        self._error: BaseException | None = None
+
+    def write(self, data: Any) -> int:
+        if self._error is None:
+            try:
+                self._sink.write(data)
+            except BaseException as error:
+                self._error = error
+        self._bytes += len(data)
+        return len(data)
+
+    def tell(self) -> int:
+        return self._bytes
+
+    def flush(self) -> None: ...
+
+    def close(self) -> None: ...
+
+    @contextmanager
+    def errors(self) -> Iterator[None]:
+        """Raise the error of a write that failed by now."""
+        yield
+        if self._error is not None:
+            raise self._error
+
+
 class OrcFile(FileWriter):
     """ORC. Clauses: META-71, META-72."""
 
-    def __init__(
-        self, store: FileIO, path: str, schema: pa.Schema, kinds: Mapping[str, DataType], recipe: Recipe
-    ) -> None:
+    def _begin(self, path: str, schema: pa.Schema, kinds: Mapping[str, DataType], recipe: Recipe) -> None:
         import pyarrow.orc as po  # takes a while, and most tables have no ORC
 
-        self._schema = orc_schema(schema)
-        self._sink = _Sink(store, path, bytes, in_memory=recipe.in_one_piece)
-        self._writer = po.ORCWriter(
-            self._sink.end,
-            compression="zstd" if recipe.compressed else "uncompressed",
-            stripe_size=min(STRIPE_BYTES, recipe.row_bytes),
-            dictionary_key_size_threshold=DICTIONARY_SHARE,
-        )
+        self._schema, self._end = orc_schema(schema), _Later(self._sink.end)
+        with self._end.errors():
+            self._writer = po.ORCWriter(
+                self._end,
+                compression="zstd" if recipe.compressed else "uncompressed",
+                stripe_size=min(STRIPE_BYTES, recipe.row_bytes),
+                dictionary_key_size_threshold=DICTIONARY_SHARE,
+            )
 
     def write(self, rows: pa.Table) -> None:
-        self._writer.write(as_orc(rows, self._schema))
+        with self._end.errors():
+            self._writer.write(as_orc(rows, self._schema))
 
     def finish(self) -> int:
-        self._writer.close()
+        with self._end.errors():
+            self._writer.close()
         return self._sink.stored()
 
 
 class AvroFile(FileWriter):
     """Avro. Clauses: META-71, META-73."""
 
-    def __init__(
-        self, store: FileIO, path: str, schema: pa.Schema, kinds: Mapping[str, DataType], recipe: Recipe
-    ) -> None:
+    def _begin(self, path: str, schema: pa.Schema, kinds: Mapping[str, DataType], recipe: Recipe) -> None:
         self._kinds = kinds
-        self._sink = _Sink(store, path, bytes, in_memory=recipe.in_one_piece)
         # The path is as unique as a marker has to be.
         level = recipe.zstd_level if recipe.compressed else None
-        self._writer = ContainerWriter(avro_schema(kinds), level=level, unique=path.encode())
+        self._writer = ContainerWriter(avro_schema(kinds), level=level, unique=os.fsencode(path))
         self._sink.end.write(self._writer.header)
 
     def write(self, rows: pa.Table) -> None:
