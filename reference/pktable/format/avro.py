@@ -321,8 +321,10 @@ def _written_out(
         return [_written_out(one, space, within, known, numbers) for one in part]
     if isinstance(part, str):
         name = full(part, space)
-        found = known.get(name) if name not in within else None
-        return part if found is None else _written_out(*found, within, known, numbers)
+        if name in within or name not in known:
+            return part
+        record, of = known[name]
+        return _written_out(record, of, within, known, numbers)
     if part["type"] != "record":
         inside = ("type", "items", "values")
         return {
