@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pktable import InvalidRequestError, Table
 from pktable_spec.covers import covers
@@ -121,6 +122,45 @@ def test_what_would_lose_or_confuse_values_is_refused(
     with pytest.raises(InvalidRequestError, match=message):
         table.alter(**changes)
     assert table.schema.id == 0
+
+
+@covers("TBL-63", "TBL-47", "META-42")
+@pytest.mark.parametrize("format", ["parquet", "orc", "avro"])
+@pytest.mark.parametrize(
+    ("at", "kind", "value"),
+    [
+        ("v", "ROW<a INT>", {"a": None}),
+        ("v.x", "ROW<x ROW<a INT>, y INT>", {"x": {"a": 1}, "y": 2}),
+        ("v.value", "MAP<STRING, ROW<a INT>>", [("one", {"a": 1}), ("two", None)]),
+        ("v.value.element", "MAP<INT, ARRAY<ROW<a INT>>>", [(1, [{"a": 1}, None]), (2, [])]),
+    ],
+)
+def test_a_row_keeps_a_field_that_its_files_have(
+    tmp_path: Path, at: str, kind: str, value: Any, format: str
+) -> None:
+    options = {"file.format": format, "write-only": "true"}
+    table = Table.create(tmp_path, f"k INT, v {kind}", primary_key=["k"], options=options)
+    message = f"alter: {at} would keep none of the fields that it has in files"
+    with pytest.raises(InvalidRequestError, match=message):  # a write that has begun may still add a file
+        table.alter(add={f"{at}.c": "INT"}, drop=f"{at}.a")
+    table.upsert(pa.Table.from_pylist([{"k": 1, "v": value}], table.schema.arrow_schema))
+    table.alter(add={f"{at}.c": "INT"})
+    with pytest.raises(InvalidRequestError, match=message):
+        table.alter(drop=f"{at}.a")
+    assert table.schema.id == 1
+    rows = table.to_arrow()
+    table.overwrite(rows)
+    table.alter(drop=f"{at}.a", add={"z": "INT"})
+    found = table.to_arrow()["v"].to_pylist()
+    assert found == [_without(one, "a") for one in rows["v"].to_pylist()]
+    table.alter(rename={"z": "y"})
+
+
+def _without(value: Any, name: str) -> Any:
+    """Return a value without the fields of that name."""
+    if isinstance(value, dict):
+        return {one: _without(part, name) for one, part in value.items() if one != name}
+    return type(value)(_without(part, name) for part in value) if isinstance(value, (list, tuple)) else value
 
 
 @covers("TBL-47", "TBL-42")

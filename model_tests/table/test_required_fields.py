@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pktable import HudiTable, Table
+from pktable import HudiTable, InvalidRequestError, Table
 from pktable_spec.covers import covers
 
 from model_tests.backends.spark_session import spark_session
@@ -133,3 +133,32 @@ def test_rows_older_than_a_row_with_required_fields_are_read_and_compacted(
     table.compact(full=True)
     assert rows_of(table) == [*expected, new]
     assert table.to_arrow().cast(table.schema.arrow_schema).num_rows == 3
+
+
+@covers("META-42", "TBL-63")
+@pytest.mark.parametrize("format", ["parquet", "orc", "avro"])
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("MAP<STRING, ROW<a INT>> NOT NULL", "column m: MAP<STRING, ROW<`c` INT>> NOT NULL is null in"),
+        ("ROW<a INT, d INT>", "field c of a ROW: INT NOT NULL is null in rows of a data file"),
+    ],
+)
+def test_what_a_file_lacks_is_refused_by_name_if_it_may_not_be_null(
+    tmp_path: Path, kind: str, message: str, format: str
+) -> None:
+    table = Table.create(tmp_path, f"k INT, m {kind}", primary_key="k", options={"file.format": format})
+    table.upsert([{"k": 1, "m": [("x", {"a": 1})] if "MAP" in kind else {"a": 1, "d": None}}])
+    latest = tmp_path / "schema/schema-0"
+    schema = json.loads(latest.read_bytes())
+    del schema["pktable.crc32"]
+    m = schema["fields"][1]["type"]
+    added = {"id": 9, "name": "c", "type": "INT" if "MAP" in kind else "INT NOT NULL"}
+    (m["value"] if "MAP" in kind else m)["fields"][0] = added
+    schema |= {"id": 1, "highestFieldId": 9}
+    latest.with_name("schema-1").write_text(json.dumps(schema))
+    table = Table.open(tmp_path)
+    for work in (table.to_arrow, lambda: table.update({"m": "m"}, where="k = 1")):
+        with pytest.raises(InvalidRequestError, match=message):
+            work()
+    table.alter(add={"z": "INT"})  # TBL-63 is about what the change itself drops

@@ -19,7 +19,7 @@ from pktable_spec.errors import CorruptFileError, InvalidRequestError, StorageEr
 from pktable_spec.vocabulary import KEY_PREFIX, ROW_ID, SEQUENCE_NUMBER, VALUE_KIND
 
 from pktable.context import TableContext
-from pktable.datafile.evolution import conformed, require_conversion, same_values
+from pktable.datafile.evolution import absent, conformed, require_conversion, same_values
 from pktable.datafile.readers import FORMATS, LIBRARY_ERRORS, ParquetRows, StoredRows
 from pktable.datafile.row_ranges import RowRanges, around
 from pktable.format.bounds import require_bounded_rows
@@ -231,7 +231,8 @@ class DataReader:
 
     def _column(self, table: pa.Table, column: StoredColumn) -> pa.ChunkedArray:
         if column.source is None:
-            return pa.chunked_array([pa.nulls(table.num_rows, to_arrow(column.kind))])
+            what = f"{self.path}: column {column.name}"
+            return pa.chunked_array([absent(table.num_rows, column.kind, what)])
         name, before = column.source
         stored: Any = table.column(name)
         if column.name in self._encoded and self._is_encoded(stored.type, before, column.kind):

@@ -26,6 +26,7 @@ from pktable.catalog.nested_alteration import (
     expect_nullable,
     expect_wider,
     names_in,
+    rows_without_fields,
     with_changes,
 )
 from pktable.catalog.schemas import check_definition
@@ -133,6 +134,7 @@ def next_schema(
         return before
     _expect_changeable(before, change)
     check_definition(after)
+    _expect_fields_of_rows(context, state, after)
     options = parse_options(after.options)
     if options.levels < context.options.levels:
         raise InvalidRequestError(
@@ -145,6 +147,23 @@ def next_schema(
             "stop other writers, and run compact(full=True) first"
         )
     return after
+
+
+def _expect_fields_of_rows(context: TableContext, state: TableState, after: TableSchema) -> None:
+    """Raise InvalidRequestError if a ROW of a file that may be live loses its last field. Clauses: TBL-63.
+
+    ``after``: the next schema.
+    """
+    live = {file.schema_id for files in state.files.values() for file in files}
+    # A write that has begun may still add a file of the latest schema.
+    for schema in map(context.schema_of, live | {context.schema.id}):
+        lost = rows_without_fields(schema, after)
+        for at in lost.keys() - rows_without_fields(schema, context.schema).keys():
+            raise InvalidRequestError(
+                f"alter: {lost[at]} would keep none of the fields that it has in files; expected one that stays, by "
+                "which readers find where rows, lists and maps are null; keep one, write the rows again by an "
+                "overwrite, or add another column"
+            )
 
 
 def _altered(schema: TableSchema, change: Alteration, *, now_millis: int) -> TableSchema:

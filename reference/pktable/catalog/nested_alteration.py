@@ -184,6 +184,29 @@ def _changed_row(kind: DataType, at: Path, change: NestedChange, met: set[Path])
     return replace(kind, children=tuple(fields))
 
 
+def rows_without_fields(before: TableSchema, after: TableSchema) -> dict[tuple[int, ...], str]:
+    """Return the ROWs of ``after`` of whose fields a file of ``before`` has none: by their ids, their names.
+
+    Clauses: META-42, TBL-63.
+    """
+    found: dict[tuple[int, ...], str] = {}
+
+    def look(old: DataType, new: DataType, ids: tuple[int, ...], names: Path) -> None:
+        if old.root != new.root or new.variant:
+            return
+        known = {part.id: part.type for part in old.children}
+        same = [part for part in new.children if part.id in known]
+        if new.root == "ROW" and not same:
+            found[ids] = ".".join(names)
+        for part in same:
+            look(known[part.id], part.type, (*ids, part.id), (*names, part.name))
+
+    for one in after.fields:
+        if one.id in before.by_id:
+            look(before.by_id[one.id].type, one.type, (one.id,), (one.name,))
+    return found
+
+
 def expect_wider(called: str, what: str, before: DataType, kind: DataType) -> None:
     """Raise InvalidRequestError unless ``kind`` has every value of ``before``. ``what``: "column" or "field"."""
     if not loses_nothing(before, replace(kind, nullable=before.nullable)):

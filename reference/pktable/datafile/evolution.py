@@ -72,7 +72,21 @@ def conformed(array: pa.ChunkedArray, before: DataType, after: DataType, what: s
     if array.type == wanted and same_values(before, after):
         return array
     require_conversion(before, after, what)
+    if not _has_any(before, after):
+        return pa.chunked_array([absent(len(array), after, what)])
     return pa.chunked_array([_converted(chunk, before, after) for chunk in array.chunks], wanted)
+
+
+def absent(rows: int, kind: DataType, what: str) -> pa.Array:
+    """Return a column that a file does not have, which is null. ``what``: names it in errors. Clauses: META-42.
+
+    Raises InvalidRequestError if it may not be null.
+    """
+    if rows and not kind.nullable:
+        raise InvalidRequestError(
+            f"{what}: {kind} is null in rows of a data file that does not have it; expected a type without NOT NULL"
+        )
+    return pa.nulls(rows, to_arrow(kind))
 
 
 def require_conversion(before: DataType, after: DataType, what: str) -> None:
@@ -178,8 +192,6 @@ def _converted(array: Any, before: DataType, after: DataType) -> pa.Array:
     wanted = to_arrow(after)
     if array.type == wanted and same_values(before, after):
         return array
-    if not _has_any(before, after):
-        return pa.nulls(len(array), wanted)
     if before.root in NESTED:
         if not ARROW_NESTED[before.root](array.type):
             raise ValueError(f"{array.type} instead of {before}")
@@ -199,6 +211,8 @@ def _row(array: Any, before: DataType, after: DataType, wanted: Any) -> pa.Array
     children = []
     for field, old in _matched(before, after):
         if old is None:
+            there = len(array) - array.null_count
+            absent(there, field.type, f"field {field.name} of a ROW")
             children.append(pa.nulls(len(array), to_arrow(field.type)))
         else:
             children.append(_converted(array.field(old.name), old.type, field.type))
