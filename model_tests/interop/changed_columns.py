@@ -1,19 +1,24 @@
 """Columns that changed inside, or became text: Paimon reads what pktable has changed, and pktable what Paimon has.
 
 pktable adds, renames, drops and widens fields inside of columns; Paimon makes strings of an ARRAY, a MAP and a ROW.
-After each step both must read the same of files of every format, and after a compaction by Paimon, too. A VARIANT is
-read, compacted and shown by Paimon.
+After each step both must read the same of files of every format, also where a file has no field of a ROW, and after a
+compaction by Paimon. A VARIANT is read, compacted and shown by Paimon.
 """
 
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 from collections.abc import Iterator
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
+import pyarrow as pa
 from pktable import Table
+from pktable.format.metadata.schema import encode_schema
+from pktable.format.types import DataType
 
 from model_tests.interop.peers import Peer
 from model_tests.interop.plain import rows_of
@@ -42,6 +47,26 @@ ROWS: Final[list[dict[str, Any]]] = [
 ]
 OBJECT: Final = {"value": bytes.fromhex("02010000020c01"), "metadata": bytes.fromhex("0101000161")}
 """The value of ``parse_json('{"a":1}')`` in Spark."""
+EMPTIED: Final = {
+    "r": "ROW<old INT>",
+    "q": "ROW<x ROW<old INT>, y INT>",
+    "l": "ARRAY<ROW<old INT>>",
+    "m": "MAP<INT, ROW<old INT>>",
+    "n": "MAP<STRING, ARRAY<ROW<old INT>>>",
+}
+"""Columns of whose fields called ``old`` a file has none."""
+EMPTIED_ROWS: Final[list[dict[str, Any]]] = [
+    {
+        "k": 1,
+        "r": {"old": 1},
+        "q": {"x": {"old": 1}, "y": 2},
+        "l": [{"old": 1}, None],
+        "m": [(1, {"old": 1}), (2, None)],
+        "n": [("a", [{"old": 1}, None]), ("b", [])],
+    },
+    {"k": 2, "r": None, "q": {"x": None, "y": None}, "l": [], "m": [], "n": []},
+    {"k": 3, **dict.fromkeys("rqlmn")},
+]
 TEXTS: Final = (("s", "STRING"), ("t", "STRING"), ("u", "VARCHAR(3)"))
 """Columns, and the type that Paimon gives them. It does not cut these texts."""
 
@@ -66,7 +91,31 @@ def differences(peer: Peer, folder: Path) -> Iterator[str]:
         yield from _wrong(f"{at}, after its change", table, peer)
         peer.ask("compact", table=table.path, full=True)
         yield from _wrong(f"{at}, after its compaction", table, peer)
+        yield from _without_old_fields(peer, folder / f"{format}-new")
     yield from _variants(peer, folder / "variants")
+
+
+def _without_old_fields(peer: Peer, path: Path) -> Iterator[str]:
+    """Yield what is wrong where no field of a ROW is in the file, which no change by pktable leads to (TBL-63)."""
+    columns = ", ".join(f"{name} {kind}" for name, kind in EMPTIED.items())
+    table = Table.create(
+        path, f"k INT, {columns}", primary_key=["k"], options={"file.format": path.name.partition("-")[0]}
+    )
+    table.upsert(pa.Table.from_pylist(EMPTIED_ROWS, table.schema.arrow_schema))
+    schema = table.schema
+    numbers = itertools.count(schema.highest_field_id + 1)
+
+    def changed(kind: DataType) -> DataType:
+        parts = (
+            replace(part, type=changed(part.type), **({"id": next(numbers)} if part.name == "old" else {}))
+            for part in kind.children
+        )
+        return replace(kind, children=tuple(parts))
+
+    fields = tuple(replace(one, type=changed(one.type)) for one in schema.fields)
+    after = replace(schema, id=1, fields=fields, highest_field_id=next(numbers))
+    (path / "schema/schema-1").write_bytes(encode_schema(after))
+    yield from _wrong(f"{peer.name}, {path.name}, none of the fields", table, peer)
 
 
 def _variants(peer: Peer, path: Path) -> Iterator[str]:

@@ -651,6 +651,8 @@ UNTRIED: Final[Mapping[str, str]] = {
         ("META-72", "META-73"),
         "`formats` lets both releases read what is written so, and the other way round",
     ),
+    "META-42": "`changed_columns` compares it with 1.4.2; 0.9.0 reads no column that has changed inside",
+    "TBL-63": "no command of a peer drops a field inside of a column; `changed_columns` has a schema after it",
     **dict.fromkeys(
         ("META-78", "META-79"), "`changed_columns` compares both with 1.4.2; 0.9.0 has no VARIANT"
     ),
