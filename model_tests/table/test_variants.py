@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,13 @@ import pytest
 from pktable import InvalidRequestError, Table
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.types import parse_type
+from pktable.ingest.variants import are_variants
 from pktable_spec.covers import covers
+from pyspark.errors import PySparkValueError
+from pyspark.sql.variant_utils import VariantBuilder, VariantUtils
 
 from model_tests.backends.spark_session import spark_session
+from model_tests.seeded import cases
 from model_tests.table.foreign_tables import at, read_parquet, rewritten
 
 OBJECT = {"value": bytes.fromhex("02010000020c01"), "metadata": bytes.fromhex("0101000161")}
@@ -45,6 +50,90 @@ def test_a_variant_is_two_binaries(tmp_path: Path) -> None:
     assert schema.field("v").type == pa.struct(required)
     with pytest.raises(InvalidRequestError, match="VARIANT"):
         table.to_arrow(where="v = 1")
+
+
+TEXTS = (
+    *("null", "true", "7", "-300", "70000", "9999999999", "1.5", "1e300", "123456789012345678901234567890"),
+    *(
+        '"a"',
+        f'"{"long" * 30}"',
+        "[]",
+        "{}",
+        '[1, "x", [2, {"a": null}]]',
+        '{"b": [1, {"c": "d"}], "a": 3.25}',
+    ),
+    str(list(range(300))),
+    str({f"k{number}": {"z": number} for number in range(300)}).replace("'", '"'),
+)
+
+
+@covers("TBL-64")
+def test_bytes_are_a_variant_if_they_are_that_to_spark() -> None:
+    made = [VariantBuilder().build(text) for text in TEXTS]
+    assert whole(*made)
+    assert whole(*made * 3000), "of many megabytes"
+    for value, metadata in made:
+        cuts = [(value[:end], metadata) for end in range(len(value))[-400:]]
+        cuts += [(value, metadata[:end]) for end in range(len(metadata))[-400:]]
+        assert not any(map(whole, cuts)), "of no proper prefix"
+        assert not whole((value + b"\0", metadata))
+    read, unknown, chance = 0, 0, random.Random(5)
+    for value, metadata in made[:-2] * cases(40, 400):
+        other = bytearray(value if chance.random() < 0.7 else metadata)
+        other[chance.randrange(len(other))] = chance.randrange(256)
+        changed = (bytes(other), metadata) if len(other) == len(value) else (value, bytes(other))
+        if whole(changed):
+            try:
+                VariantUtils.to_python(*changed)
+            except UnicodeDecodeError:
+                pass
+            except PySparkValueError:  # a type that this Spark does not know, or a number of too many digits
+                unknown += 1
+            read += 1
+    assert read > 20
+    assert unknown < read / 5
+
+
+def whole(*pairs: tuple[bytes, bytes]) -> bool:
+    """Return whether `pairs` of a value and metadata are VARIANTs."""
+    return are_variants([pa.array(part, pa.binary()) for part in zip(*pairs, strict=True)])
+
+
+@covers("TBL-64")
+def test_parts_that_share_their_bytes_are_no_bomb() -> None:
+    value = bytes.fromhex("0c01")
+    for _ in range(40):  # an array of 200 parts, all of them the same one
+        count, parts = 200, 201
+        value = (
+            bytes(
+                [
+                    0b1111 | 0b10000,
+                    *count.to_bytes(4, "little"),
+                    *bytes(4 * (parts - 1)),
+                    *len(value).to_bytes(4, "little"),
+                ]
+            )
+            + value
+        )
+    assert not whole((value, b"\x01\0\0"))
+
+
+@pytest.mark.parametrize("spark", [False, pytest.param(True, marks=pytest.mark.spark)])
+@covers("TBL-64")
+def test_bytes_that_are_no_variant_are_refused_by_column(tmp_path: Path, spark: bool) -> None:
+    runner: dict[str, Any] = {"spark": spark_session(), "runner": "spark"} if spark else {}
+    table = Table.create(tmp_path, COLUMNS, primary_key=["k"], options=DV, **runner)
+    empty = {"value": b"", "metadata": b""}
+    for row, found in (
+        ({**ROWS[0], "v": empty}, "column v: expected VARIANT, found bytes that are no VARIANT in v"),
+        (
+            {**ROWS[0], "r": {"a": [None, {**OBJECT, "metadata": b"\x01\0\0"}]}},
+            "column r: .*in element of a of r",
+        ),
+    ):
+        with pytest.raises(InvalidRequestError, match=found):
+            table.upsert(pa.Table.from_pylist([row], schema=table.schema.arrow_schema))
+    assert not table.snapshots()
 
 
 @covers("META-78")

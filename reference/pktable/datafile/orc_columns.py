@@ -66,7 +66,9 @@ def as_orc(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 
 def holds(rows: pa.Table) -> bool:
     """Return whether the library stores every time in ``rows`` as it is. Clauses: META-76."""
-    return not any(_is_cut(part) for column in rows.columns for chunk in column.chunks for part in _times(chunk))
+    return not any(
+        _is_cut(part) for column in rows.columns for chunk in column.chunks for part in _times(chunk)
+    )
 
 
 def _times(array: Any) -> Iterator[Any]:

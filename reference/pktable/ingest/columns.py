@@ -2,11 +2,12 @@
 
 1. The types must be of one family, because Arrow also casts by parsing (`related`).
 2. Arrow casts the column; then floats are compared with the original, because Arrow rounds them (`_converted`).
-3. Strings are checked to be UTF-8, and values to hold no null where their type has none; Arrow does neither (`_sound`).
+3. Strings are checked to be UTF-8, bytes to be a VARIANT, and values to hold no null where their type has none; Arrow
+   does none of these (`_sound`).
 
 Values outside the slice, or masked by a null, are ignored.
 
-Clauses: TBL-8, TBL-13, MRG-7.
+Clauses: TBL-8, TBL-13, TBL-64, MRG-7.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from pktable_spec.errors import InvalidRequestError
 
 from pktable.format.arrow_nulls import declared_array, empty_values, inside
 from pktable.format.types import FLOATS, STRINGS, DataType, Field, to_arrow
+from pktable.ingest.variants import are_variants
 
 # A type converts to another of its family if every value does without parsing or rounding.
 FAMILIES = (
@@ -84,9 +86,13 @@ def _defect(values: pa.Array, field: Field, *, exact: bool) -> str:
     if field.type.root in STRINGS:
         wrong = not_utf8(values)
         return f"{wrong} in {field.name}" if wrong else ""
-    parts = zip(inside(values, exact=exact), field.type.children, strict=True)
+    inner = inside(values, exact=exact)
+    parts = zip(inner, field.type.children, strict=True)
     found = (_defect(part, child, exact=exact) for part, child in parts)
-    return next((f"{defect} of {field.name}" for defect in found if defect), "")
+    defect = next((f"{defect} of {field.name}" for defect in found if defect), "")
+    if field.type.variant and not defect and not are_variants(inner):
+        return f"bytes that are no VARIANT in {field.name}"
+    return defect
 
 
 def not_utf8(strings: pa.Array) -> str:
