@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pktable import InvalidRequestError, NotATableError, Table, Warehouse
+from pktable.metadata_tables import NAMES
 from pktable.store.file_io import LocalFileIO
 from pktable_spec.covers import covers
 
@@ -23,7 +25,16 @@ USES: dict[str, Callable[[Table], Any]] = {
     "alter": lambda table: table.alter(add="x INT"),
     "expire": lambda table: table.expire_snapshots(retain_last=1),
     "branch": lambda table: table.create_branch("b"),
+    **{f"metadata {name}": partial(Table.metadata, name=name) for name in NAMES},
+    "tags": Table.tags,
+    "branches": Table.branches,
+    "consumers": Table.consumers,
+    "snapshot": lambda table: table.to_arrow(snapshot=1),
+    "tag": lambda table: table.to_arrow(tag="kept"),
+    "time": lambda table: table.to_arrow(timestamp=1 << 50),
+    "changes": lambda table: table.changes(0).to_arrow(),
 }
+LISTINGS = ("snapshots", "tags", "branches", "consumers", "metadata tags", "metadata schemas")
 
 
 class DropsAtPut(LocalFileIO):
@@ -71,6 +82,39 @@ def test_a_table_that_replaced_one_takes_no_rows_by_the_handle_of_the_former(
     with pytest.raises(InvalidRequestError, match="the schema has changed since"):
         table.upsert(ROW)
     assert other.count() == 0
+
+
+@covers("TBL-60")
+@pytest.mark.parametrize("use", LISTINGS)
+def test_what_there_is_of_a_table_that_replaced_one_is_not_listed_by_the_handle_of_the_former(
+    tmp_path: Path, use: str
+) -> None:
+    lake = Warehouse(tmp_path)
+    table = lake.create_table("t", COLUMNS, primary_key="id")
+    table.upsert(ROW)
+    lake.drop_table("t")
+    lake.create_table("t", "id BIGINT, n STRING", primary_key="id").upsert([{"id": 1, "n": "x"}])
+    with pytest.raises(InvalidRequestError, match="another table has taken its place since it was opened"):
+        USES[use](table)
+
+
+@covers("TBL-60")
+def test_files_of_a_table_that_was_replaced_are_no_damage(tmp_path: Path) -> None:
+    lake = Warehouse(tmp_path)
+    table = lake.create_table("t", COLUMNS, primary_key="id")
+    table.upsert(ROW)
+    table.upsert([{"id": 2, "v": 2}])
+    lake.drop_table("t")
+    lake.create_table("t", "id BIGINT, n STRING", primary_key="id").upsert([{"id": 1, "n": "x"}])
+    for use in (
+        lambda: table.to_arrow(snapshot=1),
+        lambda: table.to_arrow(snapshot=2),
+        table.changes(0).to_arrow,
+    ):
+        with pytest.raises(
+            InvalidRequestError, match="another table has taken its place since it was opened"
+        ):
+            use()
 
 
 @covers("TBL-60", "WH-4")

@@ -268,6 +268,7 @@ def metadata_table(catalog: Catalog, name: str, as_of: AsOf = LATEST) -> pa.Tabl
             f"metadata {name}: it is not of one snapshot; those that are: {', '.join((*OF_SNAPSHOT, AUDIT_LOG))}"
         )
     else:
+        catalog.expect_opened()
         rows = list(OF_TABLE[name][0](catalog))
     kinds = COLUMNS[name]
     columns = zip(*rows, strict=True) if rows else ([] for _ in kinds)

@@ -201,7 +201,8 @@ class TableReads:
         return self.scan().__arrow_c_stream__(requested_schema)
 
     def snapshots(self) -> list[Snapshot]:
-        """Return the retained snapshots, oldest first."""
+        """Return the retained snapshots, oldest first. Clauses: TBL-60."""
+        self.catalog.expect_opened()
         return self.catalog.snapshots.retained()
 
     def files(self, snapshot: int | None = None) -> pa.Table:

@@ -134,7 +134,8 @@ class TableUpkeep:
         self.catalog.expiry.drop_tag(name)
 
     def tags(self) -> dict[str, Snapshot]:
-        """Return the snapshot that each tag keeps, by name."""
+        """Return the snapshot that each tag keeps, by name. Clauses: TBL-60."""
+        self.catalog.expect_opened()
         snapshots, found = self.catalog.snapshots, {}
         for name in snapshots.tags():
             with contextlib.suppress(SnapshotNotFoundError):  # deleted since the listing
@@ -167,6 +168,7 @@ class TableUpkeep:
 
         Raises CorruptFileError. Clauses: BRN-2.
         """
+        self.catalog.expect_opened()
         return Branches(self.catalog).latest()
 
     def delete_branch(self, name: str) -> None:
@@ -182,6 +184,7 @@ class TableUpkeep:
 
         Clauses: META-58.
         """
+        self.catalog.expect_opened()
         return self.catalog.expiry.consumers.all()
 
     def set_consumer(self, name: str, *, next_snapshot: int) -> None:

@@ -7,11 +7,17 @@ Clauses: RD-10, RD-14, TBL-38.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, TypeVar
 
-from pktable_spec.errors import CommitConflictError, CorruptFileError, InvalidRequestError
+from pktable_spec.errors import (
+    CommitConflictError,
+    CorruptFileError,
+    InvalidRequestError,
+    SnapshotNotFoundError,
+)
 from pktable_spec.options import parse_options
 
 from pktable.catalog.alteration import Alteration, next_schema
@@ -22,7 +28,7 @@ from pktable.catalog.commit import Committer
 from pktable.catalog.manifests import Manifests
 from pktable.catalog.retention import Expiry
 from pktable.catalog.rollback import Rollback
-from pktable.catalog.schemas import put_schema, schema_at
+from pktable.catalog.schemas import not_as_opened, put_schema, schema_at
 from pktable.catalog.snapshots import SnapshotLog
 from pktable.catalog.state import StateLoader, TableState
 from pktable.context import TableContext
@@ -94,6 +100,22 @@ class Catalog:
                 "open it again"
             )
 
+    def expect_opened(self) -> None:
+        """Raise InvalidRequestError if the table or branch was dropped or replaced since. Clauses: BRN-9, TBL-60."""
+        error = not_as_opened(self.context.store, self.context.paths, self.context.schema)
+        if error is not None:
+            raise error
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Raise what `expect_opened` raises instead of an error about files of the table. Clauses: TBL-60."""
+        try:
+            yield
+        except (CorruptFileError, SnapshotNotFoundError):
+            with suppress(CorruptFileError, OSError):
+                self.expect_opened()
+            raise
+
     def alter(self, change: Alteration) -> TableSchema:
         """Put the next schema of the table, and return it; the present one if nothing changes.
 
@@ -119,16 +141,17 @@ class Catalog:
         on the new latest one, and a read of a named snapshot raises SnapshotNotFoundError. Any other missing file is
         damage: CorruptFileError. Clauses: RD-10, RD-14, RD-18, RD-19, RD-22.
         """
-        snapshot = as_of.find(self.snapshots)
-        if snapshot is None:
-            return self.committer.retry_on_latest_state(lambda state: work(state, self._of(state)))
-        try:
-            return work(self.states.at(snapshot), self.under(snapshot.schema_id))
-        except CorruptFileError:
-            expired = self.snapshots.expired_error(snapshot, as_of.tag)
-            if expired is None:
-                raise
-        raise expired
+        with self.reading():
+            snapshot = as_of.find(self.snapshots)
+            if snapshot is None:
+                return self.committer.retry_on_latest_state(lambda state: work(state, self._of(state)))
+            try:
+                return work(self.states.at(snapshot), self.under(snapshot.schema_id))
+            except CorruptFileError:
+                expired = self.snapshots.expired_error(snapshot, as_of.tag)
+                if expired is None:
+                    raise
+            raise expired
 
     def read_changes(
         self,
@@ -142,14 +165,15 @@ class Catalog:
         SnapshotNotFoundError if a snapshot of the range has expired, or does while ``work`` runs.
         Clauses: CHG-11, CHG-12, CHG-13, RD-14.
         """
-        wanted = change_range(self.snapshots, start, end)
-        found = snapshots_between(self.context, self.snapshots, wanted)
-        context = self.under(found[-1].schema_id) if found else self.context
-        try:
-            return work(plan_changes(context, self.manifests, found, wanted), context)
-        except CorruptFileError:
-            expect_kept(self.context, self.snapshots, wanted, found)
-            raise
+        with self.reading():
+            wanted = change_range(self.snapshots, start, end)
+            found = snapshots_between(self.context, self.snapshots, wanted)
+            context = self.under(found[-1].schema_id) if found else self.context
+            try:
+                return work(plan_changes(context, self.manifests, found, wanted), context)
+            except CorruptFileError:
+                expect_kept(self.context, self.snapshots, wanted, found)
+                raise
 
     def state(self, snapshot: int | None = None) -> TableState:
         """Return the state at a snapshot, by default the latest. Raises SnapshotNotFoundError, CorruptFileError."""

@@ -15,7 +15,7 @@ from pktable_spec.options import parse_options
 from pktable_spec.vocabulary import KEY_PREFIX
 
 from pktable.catalog.arguments import expect_location, expect_text
-from pktable.catalog.branch_names import branch_of_name, is_there, no_such_branch, numbers_in
+from pktable.catalog.branch_names import branch_of_name, gone, is_there, no_such_branch, numbers_in
 from pktable.catalog.definitions import column_names, option_texts, parse_definition
 from pktable.format.metadata.schema import TableSchema, decode_schema, encode_schema
 from pktable.format.paths import SCHEMA, SNAPSHOT, TablePaths, numbered, split_branch
@@ -110,6 +110,23 @@ def schema_at(store: FileIO, path: str) -> TableSchema | None:
         return decode_schema(store.read(path), at=path)
     except FileNotFoundError:
         return None
+
+
+def not_as_opened(store: FileIO, paths: TablePaths, schema: TableSchema) -> InvalidRequestError | None:
+    """Return the error of a table or branch that is no longer the one that was opened, None if it is.
+
+    ``schema``: its latest when it was opened, which stays as it is for as long as the table does.
+    Raises CorruptFileError. Clauses: BRN-9, TBL-60.
+    """
+    path = paths.schema(schema.id)
+    found = schema_at(store, path)
+    if found is None or (paths.branch is not None and not is_there(store, paths)):
+        return gone(store, paths)
+    if found == schema:
+        return None
+    return InvalidRequestError(
+        f"{paths.root}: another table has taken its place since it was opened ({path} differs); open it again"
+    )
 
 
 def create_schema(
