@@ -134,10 +134,33 @@ def test_a_commit_into_a_table_that_is_dropped_at_the_same_time_leaves_nothing(
     assert lake.create_table("t", COLUMNS, primary_key="id").count() == 0
 
 
-@covers("WH-4")
-def test_a_table_is_not_made_where_snapshots_of_a_former_one_are_left(tmp_path: Path) -> None:
-    table = Table.create(tmp_path / "t", COLUMNS, primary_key="id")
-    table.upsert(ROW)
-    (tmp_path / "t" / "schema" / "schema-0").unlink()
-    with pytest.raises(InvalidRequestError, match="snapshots without a schema"):
-        Table.create(tmp_path / "t", COLUMNS, primary_key="id")
+@covers("WH-31")
+def test_snapshots_without_a_schema_stay_and_say_what_to_do(tmp_path: Path) -> None:
+    lake = Warehouse(tmp_path)
+    lake.create_table("t", COLUMNS, primary_key="id").upsert(ROW)
+    lake.create_table("other", COLUMNS, primary_key="id")
+    root = Path(lake.path_of("t"))
+    schema = root / "schema/schema-0"
+    text = schema.read_bytes()
+    schema.unlink()
+    before = sorted(_files(tmp_path))
+    for work in (
+        lambda: Table.create(root, COLUMNS, primary_key="id"),
+        lambda: lake.create_table("t", COLUMNS, primary_key="id"),
+        lambda: lake.create_table("t", COLUMNS, primary_key="id", if_not_exists=True),
+        lambda: lake.drop_table("t"),
+        lambda: lake.drop_table("t", if_exists=True),
+        lambda: lake.rename_table("t", "u"),
+        lambda: lake.rename_table("other", "t"),
+    ):
+        with pytest.raises(
+            InvalidRequestError, match=f"^{root}: .*snapshots without a schema.*put the schema files"
+        ):
+            work()
+    with pytest.raises(InvalidRequestError, match="t is no table; move it elsewhere"):
+        lake.drop_database("default", cascade=True)
+    assert sorted(_files(tmp_path)) == before
+    schema.write_bytes(text)
+    assert lake.table("t").count() == 1
+    lake.drop_table("t")
+    lake.drop_table("t", if_exists=True)

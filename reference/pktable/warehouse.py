@@ -8,7 +8,7 @@ Paimon's.
     warehouse.create_table("shop.orders", "id BIGINT, city STRING", primary_key="id")
     warehouse.table("shop.orders").upsert(rows)
 
-Clauses: WH-1 to WH-7.
+Clauses: WH-1 to WH-7, WH-31.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pktable_spec.errors import InvalidRequestError
 from pktable.catalog.arguments import expect_location
 from pktable.format.bounds import is_file_name
 from pktable.run.runner import Runner
-from pktable.store.directories import DATABASE, DEFAULT, is_table
+from pktable.store.directories import DATABASE, DEFAULT, expect_no_remains, is_table
 from pktable.store.file_io import FileIO, open_store
 from pktable.store.guard import ExternalRoots, named_failures
 from pktable.store.object_store import ObjectStoreIO, is_object_uri
@@ -221,12 +221,14 @@ class Warehouse:
     def drop_table(self, name: str, *, if_exists: bool = False) -> None:
         """Remove a table and all that its directory holds. Files at external paths stay.
 
-        Raises InvalidRequestError if it is not there, unless ``if_exists``. Clauses: WH-4.
+        Raises InvalidRequestError if it is not there, unless ``if_exists``; and, whatever that says, if its directory
+        has snapshots without a schema, which stay. Clauses: WH-4, WH-31.
         """
+        path = self.path_of(name)
         if if_exists and not self.has_table(name):
+            self._expect_no_remains(path)
             return
         self._expect_table(name)
-        path = self.path_of(name)
         with named_failures("remove", path):
             remove_directory(self.store, path, aside=self.path, last="schema")
 
@@ -243,6 +245,7 @@ class Warehouse:
         self._expect_database(target)
         if self.has_table(f"{target}.{table}"):
             raise InvalidRequestError(f"table {target}.{table}: it is there already")
+        self._expect_no_remains(self.path_of(f"{target}.{table}"))
         path = self.path_of(name)
         with named_failures("rename", path):
             move_directory(self.store, path, self.path_of(f"{target}.{table}"))
@@ -289,11 +292,16 @@ class Warehouse:
         if name not in found:
             raise InvalidRequestError(f"database {name!r}: not in {self.path}; {_hint(name, found)}")
 
+    def _expect_no_remains(self, path: str) -> None:
+        with named_failures("list", path):
+            expect_no_remains(self.store, path)
+
     def _expect_table(self, name: str) -> None:
         """Raise InvalidRequestError unless the table is there. Its database is looked for only if it is not."""
         if not self.has_table(name):
             database, table = _parts(name)
             self._expect_database(database)
+            self._expect_no_remains(self.path_of(name))
             raise InvalidRequestError(
                 f"table {database}.{table}: not in {self.path}; {_hint(table, self._tables_of(database))}"
             )

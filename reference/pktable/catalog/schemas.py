@@ -15,12 +15,12 @@ from pktable_spec.options import parse_options
 from pktable_spec.vocabulary import KEY_PREFIX
 
 from pktable.catalog.arguments import expect_location, expect_text
-from pktable.catalog.branch_names import branch_of_name, gone, is_there, no_such_branch, numbers_in
+from pktable.catalog.branch_names import branch_of_name, gone, is_there, no_such_branch
 from pktable.catalog.definitions import column_names, option_texts, parse_definition
 from pktable.format.metadata.schema import TableSchema, decode_schema, encode_schema
-from pktable.format.paths import SCHEMA, SNAPSHOT, TablePaths, numbered, split_branch
+from pktable.format.paths import SCHEMA, TablePaths, numbered, split_branch
 from pktable.format.types import BINARIES, FLOATS, Field, highest_field_id, is_atomic
-from pktable.store.directories import not_a_table
+from pktable.store.directories import expect_no_remains, not_a_table
 from pktable.store.file_io import FileIO, open_store
 from pktable.store.guard import ExternalRoots, guarded
 from pktable.store.new_files import put_once
@@ -161,10 +161,7 @@ def create_schema(
     )
     check_definition(schema)
     if not any(name.startswith(SCHEMA) for name in store.list_names(paths.schemas)):
-        if numbers_in(store, paths.snapshots, SNAPSHOT):
-            raise InvalidRequestError(
-                f"{paths.snapshots}: expected no snapshots without a schema, found some of a former table; remove them"
-            )
+        expect_no_remains(store, paths.root)
         if store.put_if_absent(paths.schema(0), encode_schema(schema)):
             return
     raise InvalidRequestError(f"{paths.root}: a table already exists here")

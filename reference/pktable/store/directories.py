@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from pktable_spec.errors import NotATableError
+from pktable_spec.errors import InvalidRequestError, NotATableError
 
-from pktable.format.paths import HUDI_PROPERTIES, SCHEMA, TablePaths, numbered
+from pktable.format.paths import HUDI_PROPERTIES, SCHEMA, SNAPSHOT, TablePaths, numbered
 from pktable.store.file_io import FileIO
 
 DATABASE: Final = ".db"
@@ -53,6 +53,20 @@ def tables_in(store: FileIO, directory: str) -> list[str]:
 def is_table(store: FileIO, path: str) -> bool:
     """Return whether the directory ``path`` has the schema of a table. Raises OSError if it cannot be listed."""
     return any(numbered(name, SCHEMA) is not None for name in store.list_names(TablePaths(path).schemas))
+
+
+def expect_no_remains(store: FileIO, root: str) -> None:
+    """Raise InvalidRequestError if snapshots are at ``root``, which is no table, and nothing can read them.
+
+    Clauses: WH-31.
+    """
+    paths = TablePaths(root)
+    if any(numbered(name, SNAPSHOT) is not None for name in store.list_names(paths.snapshots)):
+        raise InvalidRequestError(
+            f"{root}: expected no table, or one with schema files, found snapshots without a schema: a table of which "
+            f"{paths.schemas} is lost, or what came late to one that was dropped; put the schema files back, or move "
+            "the directory elsewhere if nobody misses them"
+        )
 
 
 def _is_table(store: FileIO, path: str) -> bool:
