@@ -56,7 +56,7 @@ class _Bytes:
 
 
 class _Parts(NamedTuple):
-    """Values that lie in others: where each begins, where its bytes end at the latest, how many names it may use."""
+    """Values of one level. ``limit``: the latest place for the end of each. ``names``: how many it may use."""
 
     at: Integers
     limit: Integers
