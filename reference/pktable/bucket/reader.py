@@ -9,6 +9,8 @@ Clauses: RD-7, RD-11, META-7, META-10, META-15, META-17.
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -35,6 +37,7 @@ SYSTEM_TYPES = {
     ROW_ID: DataType("BIGINT"),
 }
 BATCH_ROWS = 1 << 17
+IN_TEXT = re.compile(r"\[errno (\d{1,4})\]", re.IGNORECASE)
 
 Result = TypeVar("Result")
 
@@ -260,12 +263,21 @@ class DataReader:
         except StorageError:
             raise
         except LIBRARY_ERRORS as error:
-            if isinstance(error, OSError) and error.errno is not None:  # of the system, not of a decoder
-                raise StorageError("read", self.path, error.errno, error.strerror or str(error)) from error
+            number = _errno(error)
+            if number is not None:  # of the system, not of a decoder
+                raise StorageError("read", self.path, number, os.strerror(number)) from error
             first_line = str(error).strip().partition("\n")[0]
             raise CorruptFileError(
                 f"{self._format} data", at=self.path, expected="a readable file", found=first_line
             ) from error
+
+
+def _errno(error: BaseException) -> int | None:
+    """Return the number of an error of the system, None if it is none. The library for ORC only has it in its text."""
+    if isinstance(error, OSError) and error.errno is not None:
+        return error.errno
+    found = IN_TEXT.search(str(error))
+    return int(found[1]) if found else None
 
 
 def without_deleted(
