@@ -19,6 +19,7 @@ from pktable.catalog.branch_names import branch_of_name, gone, is_there, no_such
 from pktable.catalog.definitions import column_names, option_texts, parse_definition
 from pktable.format.metadata.schema import TableSchema, decode_schema, encode_schema
 from pktable.format.paths import SCHEMA, TablePaths, numbered, split_branch
+from pktable.format.type_text import DEEPEST
 from pktable.format.types import BINARIES, FLOATS, Field, highest_field_id, is_atomic
 from pktable.store.directories import expect_no_remains, not_a_table
 from pktable.store.file_io import FileIO, open_store
@@ -223,12 +224,20 @@ def _expect_texts(schema: TableSchema) -> None:
     for name, text in schema.options.items():
         expect_text("option", name)
         expect_text(f"option {name}", text)
-    _expect_named(schema.fields, "")
+    _expect_named(schema.fields, "", DEEPEST)
 
 
-def _expect_named(fields: Sequence[Field], at: str) -> None:
-    """Raise InvalidRequestError unless each field of a ROW has a name of its own. ``at``: its path, with a dot."""
+def _expect_named(fields: Sequence[Field], at: str, depth: int) -> None:
+    """Raise InvalidRequestError unless each field of a ROW has a name of its own.
+
+    ``at``: its path, with a dot. ``depth``: how deep the types of the fields may be nested.
+    """
     seen: set[str] = set()
+    if fields and not depth:
+        column = at.partition(".")[0]
+        raise InvalidRequestError(
+            f"column {column}: expected types nested at most {DEEPEST} levels deep, found more"
+        )
     for field in fields:
         expect_text("name of a column" if not at else f"name of a field in {at[:-1]}", field.name)
         path = f"{at}{field.name}"
@@ -241,7 +250,8 @@ def _expect_named(fields: Sequence[Field], at: str) -> None:
         seen.add(field.name)
         if field.description is not None:
             expect_text(f"comment of column {path}", field.description)
-        _expect_named(field.type.children, f"{path}.")
+        if not field.type.variant:
+            _expect_named(field.type.children, f"{path}.", depth - 1)
 
 
 def _check_names(schema: TableSchema, reserved: Sequence[str]) -> None:
