@@ -18,7 +18,7 @@ from typing import Any, Final
 import pyarrow as pa
 from pktable import Table
 from pktable.format.metadata.schema import encode_schema
-from pktable.format.types import DataType
+from pktable.format.types import DataType, Field
 
 from model_tests.interop.peers import Peer
 from model_tests.interop.plain import rows_of
@@ -106,10 +106,10 @@ def _without_old_fields(peer: Peer, path: Path) -> Iterator[str]:
     numbers = itertools.count(schema.highest_field_id + 1)
 
     def changed(kind: DataType) -> DataType:
-        parts = (
-            replace(part, type=changed(part.type), **({"id": next(numbers)} if part.name == "old" else {}))
+        parts = [
+            Field(next(numbers) if part.name == "old" else part.id, part.name, changed(part.type))
             for part in kind.children
-        )
+        ]
         return replace(kind, children=tuple(parts))
 
     fields = tuple(replace(one, type=changed(one.type)) for one in schema.fields)

@@ -30,6 +30,7 @@ USES: dict[str, Callable[[Table], Any]] = {
     "branches": Table.branches,
     "consumers": Table.consumers,
     "snapshot": lambda table: table.to_arrow(snapshot=1),
+    "second": lambda table: table.to_arrow(snapshot=2),
     "tag": lambda table: table.to_arrow(tag="kept"),
     "time": lambda table: table.to_arrow(timestamp=1 << 50),
     "changes": lambda table: table.changes(0).to_arrow(),
@@ -106,15 +107,11 @@ def test_files_of_a_table_that_was_replaced_are_no_damage(tmp_path: Path) -> Non
     table.upsert([{"id": 2, "v": 2}])
     lake.drop_table("t")
     lake.create_table("t", "id BIGINT, n STRING", primary_key="id").upsert([{"id": 1, "n": "x"}])
-    for use in (
-        lambda: table.to_arrow(snapshot=1),
-        lambda: table.to_arrow(snapshot=2),
-        table.changes(0).to_arrow,
-    ):
+    for name in ("snapshot", "second", "changes"):
         with pytest.raises(
             InvalidRequestError, match="another table has taken its place since it was opened"
         ):
-            use()
+            USES[name](table)
 
 
 @covers("TBL-60", "WH-4")
