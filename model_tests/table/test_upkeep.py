@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import logging
 import os
+import pickle
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pktable
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pktable import InvalidRequestError, Table
+from pktable import CompactionFailedError, InvalidRequestError, Table
 from pktable.catalog.changes import CommitId
 from pktable.catalog.commit import CommittedError
 from pktable.catalog.fences import FenceTakenError
@@ -230,6 +232,37 @@ def test_damage_that_the_compaction_of_a_write_meets_says_that_the_rows_are_comm
     with pytest.raises(CorruptFileError, match="the write is committed, its compaction is not"):
         table.upsert([{"id": 2}])
     assert table.snapshots()[-1].commit_kind == "APPEND"
+
+
+@covers("CMT-69")
+@pytest.mark.parametrize("failure", [InvalidRequestError("no such time"), RuntimeError("a watcher")])
+def test_whatever_ends_the_compaction_of_a_write_says_that_the_rows_are_committed(
+    tmp_path: Path, failure: Exception
+) -> None:
+    table = table_of(tmp_path / "table", {"bucket": "1", "full-compaction.delta-commits": "1"})
+
+    def progress(what: str, done: int, total: int) -> None:
+        if what == "compact":
+            raise failure
+
+    said = pytest.raises(CompactionFailedError, match=f"{failure}; do not write the rows again")
+    with pktable.watch(progress=progress), said as raised:
+        table.upsert(ROWS)
+    assert raised.value.snapshot == table.snapshots()[-1].id == 1
+    assert pickle.loads(pickle.dumps(raised.value)).snapshot == 1
+    assert table.to_arrow(fresh=True).num_rows == len(ROWS)
+
+
+@covers("CMT-69")
+def test_an_interrupt_of_the_compaction_of_a_write_names_its_snapshot(tmp_path: Path) -> None:
+    table = table_of(tmp_path / "table", {"bucket": "1", "full-compaction.delta-commits": "1"})
+
+    def progress(what: str, done: int, total: int) -> None:
+        if what == "compact":
+            raise KeyboardInterrupt
+
+    with pktable.watch(progress=progress), pytest.raises(CommittedError, match="after snapshot 1"):
+        table.upsert(ROWS)
 
 
 def test_a_least_number_above_the_greatest_is_refused(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ USES: dict[str, Callable[[Table], Any]] = {
     "read": Table.to_arrow,
     "snapshots": Table.snapshots,
     "upsert": lambda table: table.upsert(ROW),
-    "delete": lambda table: table.delete("id = 1"),
+    "delete": lambda table: table.delete(where="id = 1"),
     "compact": lambda table: table.compact(),
     "alter": lambda table: table.alter(add="x INT"),
     "expire": lambda table: table.expire_snapshots(retain_last=1),
@@ -35,6 +35,7 @@ USES: dict[str, Callable[[Table], Any]] = {
     "time": lambda table: table.to_arrow(timestamp=1 << 50),
     "changes": lambda table: table.changes(0).to_arrow(),
 }
+REPLACED = "another table has taken its place since it was opened"
 LISTINGS = ("snapshots", "tags", "branches", "consumers", "metadata tags", "metadata schemas")
 
 
@@ -80,9 +81,11 @@ def test_a_table_that_replaced_one_takes_no_rows_by_the_handle_of_the_former(
     table.upsert(ROW)
     lake.drop_table("t")
     other = lake.create_table("t", columns, primary_key="id", comment="another")
-    with pytest.raises(InvalidRequestError, match="the schema has changed since"):
-        table.upsert(ROW)
+    for use in (Table.to_arrow, lambda table: table.upsert(ROW), lambda table: table.alter(add="x INT")):
+        with pytest.raises(InvalidRequestError, match=REPLACED):
+            use(table)
     assert other.count() == 0
+    assert Warehouse(tmp_path).table("t").schema == other.schema
 
 
 @covers("TBL-60")
@@ -95,7 +98,7 @@ def test_what_there_is_of_a_table_that_replaced_one_is_not_listed_by_the_handle_
     table.upsert(ROW)
     lake.drop_table("t")
     lake.create_table("t", "id BIGINT, n STRING", primary_key="id").upsert([{"id": 1, "n": "x"}])
-    with pytest.raises(InvalidRequestError, match="another table has taken its place since it was opened"):
+    with pytest.raises(InvalidRequestError, match=REPLACED):
         USES[use](table)
 
 
@@ -108,9 +111,7 @@ def test_files_of_a_table_that_was_replaced_are_no_damage(tmp_path: Path) -> Non
     lake.drop_table("t")
     lake.create_table("t", "id BIGINT, n STRING", primary_key="id").upsert([{"id": 1, "n": "x"}])
     for name in ("snapshot", "second", "changes"):
-        with pytest.raises(
-            InvalidRequestError, match="another table has taken its place since it was opened"
-        ):
+        with pytest.raises(InvalidRequestError, match=REPLACED):
             USES[name](table)
 
 
@@ -129,6 +130,46 @@ def test_a_commit_into_a_table_that_is_dropped_at_the_same_time_leaves_nothing(
         table.upsert([{"id": 2, "v": 2}])
     assert _files(tmp_path) == []
     assert lake.create_table("t", COLUMNS, primary_key="id").count() == 0
+
+
+def _rows_before(work: Callable[[], object]) -> Iterator[dict[str, int]]:
+    """Yield a row that is written, do ``work``, and yield another one."""
+    yield {"id": 2, "v": 2}
+    work()
+    yield {"id": 3, "v": 3}
+
+
+@covers("TBL-60")
+@pytest.mark.parametrize("key", ["id", None], ids=["keys", "append"])
+@pytest.mark.parametrize("rows", [0, 1, 2])
+@pytest.mark.parametrize("former", [0, 1])
+@pytest.mark.parametrize("when", ["while rows come", "at the put"])
+def test_a_write_is_not_committed_into_a_table_that_takes_the_place_of_its_own(
+    tmp_path: Path, key: str | None, rows: int, former: int, when: str
+) -> None:
+    """``former``, ``rows``: how many snapshots the table had, and how many the other one gets."""
+    store = DropsAtPut()
+    lake = Warehouse(tmp_path, store=store)
+    table = lake.create_table("t", COLUMNS, primary_key=key)
+    for _ in range(former):
+        table.put(ROW)
+    kept: list[str] = []
+
+    def replace() -> None:
+        lake.drop_table("t")
+        other = lake.create_table("t", COLUMNS, primary_key=key)
+        for _ in range(rows):
+            other.put([{"id": 7, "v": 7}])
+        kept.extend(_files(tmp_path))
+
+    if when == "at the put":
+        store.drop = replace
+    with pytest.raises(InvalidRequestError, match=REPLACED):
+        table.put(_rows_before(replace) if when == "while rows come" else ROW)
+    assert sorted(_files(tmp_path)) == sorted(kept)
+    found = Warehouse(tmp_path).table("t")
+    assert set(found.to_arrow()["id"].to_pylist()) <= {7}
+    assert found.check().findings == []
 
 
 @covers("WH-31")

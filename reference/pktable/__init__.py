@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pktable_spec.errors import (
     CommitConflictError,
     CommitUnknownError,
+    CompactionFailedError,
     CorruptFileError,
     InvalidRequestError,
     NotATableError,
@@ -34,6 +35,7 @@ __all__ = [
     "CommitConflictError",
     "CommitId",
     "CommitUnknownError",
+    "CompactionFailedError",
     "CorruptFileError",
     "Effect",
     "HudiTable",

@@ -18,13 +18,19 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
-from pktable_spec.errors import CommitConflictError, CommitUnknownError, CorruptFileError, StorageError
+from pktable_spec.errors import (
+    CommitConflictError,
+    CommitUnknownError,
+    CompactionFailedError,
+    CorruptFileError,
+    StorageError,
+)
 from pktable_spec.vocabulary import COMPACT
 
 from pktable.bucket.write import BucketAppend
 from pktable.catalog import rules
 from pktable.catalog.changes import Append, Assignment, CatalogChange, CommitId, Conflicts, Replaces, replaced
-from pktable.catalog.commit import AlreadyCommittedError, CommittedError
+from pktable.catalog.commit import INTERRUPTS, AlreadyCommittedError, CommittedError
 from pktable.catalog.isolation import CLAUSE as STALE
 from pktable.catalog.rules import AppendRule
 from pktable.catalog.state import TableState
@@ -152,7 +158,8 @@ class StagedWrite:
         A write that was committed before has the same ``commit_id``, with an identifier of its own. If it died before
         its compaction was committed, the compaction is done now. None if there is nothing to change by now.
         Raises CommitConflictError, CorruptFileError and StorageError; their text says whether the rows are committed.
-        Clauses: CMT-2, CMT-24, CMT-33, CMT-53, CMT-58.
+        Any other failure after the rows are committed is a CompactionFailedError, an interrupt a CommittedError.
+        Clauses: CMT-2, CMT-24, CMT-33, CMT-53, CMT-58, CMT-69.
         """
         follow = self._commit_changes
         try:
@@ -180,6 +187,12 @@ class StagedWrite:
                 expected=error.expected,
                 found=error.found,
             ) from error
+        except (CommittedError, CommitUnknownError):
+            raise
+        except INTERRUPTS as error:
+            raise CommittedError(state.id) from error
+        except Exception as error:
+            raise CompactionFailedError(f"{COMPACTION_FAILED}: {error}; {DO_NOT_REPEAT}", state.id) from error
 
     def _commit_changes(self, state: TableState, commit_id: CommitId) -> TableState:
         """Commit the compaction of a write that is committed; ``state``: the one after the write.

@@ -247,6 +247,7 @@ class Table(TableReads, TableWrites, TableUpkeep):
         Clauses: BRN-10, BRN-11, BRN-12.
         """
         self.catalog.expect_writable()
+        self.catalog.expect_opened()
         done, schemas = FastForward(self.catalog, Branches(self.catalog).open(name)).run()
         if max(schemas) != self.schema.id:
             self._take(schemas)

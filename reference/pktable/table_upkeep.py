@@ -260,6 +260,7 @@ class TableUpkeep:
         SnapshotNotFoundError. Clauses: CMT-42 to CMT-47.
         """
         self.catalog.expect_writable()
+        self.catalog.expect_opened()
         if (snapshot is None) == (tag is None):
             raise InvalidRequestError("rollback: expected either a snapshot or a tag")
         wanted = AsOf.given(snapshot, tag)

@@ -57,7 +57,8 @@ def watch(
     """Report the work of this thread on tables to ``progress`` and ``metrics``, as long as the block lasts.
 
     * ``progress(what, done, total)``: whenever a piece of work has ended; ``total`` is 0 where it is not known. What it
-      raises ends the work, and nothing of it is committed.
+      raises ends the work. Nothing of that is committed, but the rows may be whose compaction it ends
+      (CompactionFailedError).
     * ``metrics(measured)``: whenever an operation has ended, well or not, as a `Measured`. What it raises is logged.
 
     Raises InvalidRequestError if one of them cannot be called. Clauses: WH-29, WH-30.

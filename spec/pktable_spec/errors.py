@@ -3,7 +3,7 @@
 * `InvalidRequestError`: the caller made a mistake.
 * `CorruptFileError`: stored bytes are damaged.
 * `CommitConflictError`: another writer changed what a commit was based on. `CommitUnknownError`: it could not
-  be found out whether a commit succeeded.
+  be found out whether a commit succeeded. `CompactionFailedError`: rows are committed, and not compacted.
 * `StorageError`: the store failed, for example because the disk is full.
 
 A condition that cannot occur is an ``assert``. Every message is one line that says what is wrong, where, and what was
@@ -132,6 +132,20 @@ class CommitUnknownError(PkTableError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return CommitUnknownError, (self.path, self.snapshot)
+
+
+class CompactionFailedError(PkTableError):
+    """The rows of a write are committed, and its compaction failed for a reason that is none of the others.
+
+    ``snapshot``: the id of the snapshot that has the rows. The cause is what failed. Clauses: CMT-69.
+    """
+
+    def __init__(self, what: str, snapshot: int) -> None:
+        super().__init__(f"{what} (snapshot: {snapshot})")
+        self.what, self.snapshot = what, snapshot
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return CompactionFailedError, (self.what, self.snapshot)
 
 
 REMEDIES: Final[Mapping[int | None, str]] = {

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pktable_spec.errors import (
     CommitConflictError,
@@ -22,20 +21,18 @@ from pktable_spec.options import parse_options
 
 from pktable.catalog.alteration import Alteration, next_schema
 from pktable.catalog.as_of import AsOf
-from pktable.catalog.branch_names import gone
 from pktable.catalog.change_plan import change_range, expect_kept, plan_changes, snapshots_between
 from pktable.catalog.commit import Committer
 from pktable.catalog.manifests import Manifests
 from pktable.catalog.retention import Expiry
 from pktable.catalog.rollback import Rollback
-from pktable.catalog.schemas import not_as_opened, put_schema, schema_at
+from pktable.catalog.schemas import not_as_opened, put_schema
 from pktable.catalog.snapshots import SnapshotLog
 from pktable.catalog.state import StateLoader, TableState
 from pktable.context import TableContext
 from pktable.format.metadata.schema import TableSchema
 from pktable.lsm.bucket import ChangeRead
 from pktable.store.file_io import FileIO
-from pktable.store.together import together
 
 Result = TypeVar("Result")
 
@@ -81,23 +78,17 @@ class Catalog:
     def expect_writable(self) -> None:
         """Raise InvalidRequestError if an option forbids writing, or the schema has changed since opening.
 
-        Raises NotATableError, or InvalidRequestError for a branch, if it was dropped since.
-        Clauses: META-74, TBL-9, TBL-19, TBL-20, TBL-60.
+        Whether the table is still the one that was opened shows when a state is read, see `StateLoader.opened`.
+        Clauses: META-74, TBL-9, TBL-19, TBL-20.
         """
         from pktable.kinds import kind_of  # late: it brings what writes data files
 
         context = self.context
         kind_of(context.schema, context.root).require_writable(context.schema, context.options)
-        store, path = context.store, context.paths.schema(context.schema.id)
         newer = context.paths.schema(context.schema.id + 1)
-        looks: list[Callable[[], Any]] = [partial(store.exists, newer), partial(schema_at, store, path)]
-        has_newer, present = together(store, looks)
-        if present is None:
-            raise gone(store, context.paths)
-        if has_newer or present != context.schema:
+        if context.store.exists(newer):
             raise InvalidRequestError(
-                f"{context.root}: the schema has changed since the table was opened ({newer if has_newer else path}); "
-                "open it again"
+                f"{context.root}: the schema has changed since the table was opened ({newer}); open it again"
             )
 
     def expect_opened(self) -> None:
@@ -146,7 +137,7 @@ class Catalog:
             if snapshot is None:
                 return self.committer.retry_on_latest_state(lambda state: work(state, self._of(state)))
             try:
-                return work(self.states.at(snapshot), self.under(snapshot.schema_id))
+                return work(self.states.opened(snapshot), self.under(snapshot.schema_id))
             except CorruptFileError:
                 expired = self.snapshots.expired_error(snapshot, as_of.tag)
                 if expired is None:
@@ -168,6 +159,8 @@ class Catalog:
         with self.reading():
             wanted = change_range(self.snapshots, start, end)
             found = snapshots_between(self.context, self.snapshots, wanted)
+            if found:
+                self.expect_opened()
             context = self.under(found[-1].schema_id) if found else self.context
             try:
                 return work(plan_changes(context, self.manifests, found, wanted), context)

@@ -31,6 +31,7 @@ from pktable.catalog.earlier_commits import CommitIds, delta_commits_after
 from pktable.catalog.fences import BEGUN, FenceTakenError
 from pktable.catalog.manifests import Manifests, ManifestWriter, MissingManifestError
 from pktable.catalog.publish import Publisher, Put, Verdict
+from pktable.catalog.schemas import not_as_opened
 from pktable.catalog.snapshots import SnapshotLog
 from pktable.catalog.state import Delta, StateLoader, TableState, applied
 from pktable.context import TableContext
@@ -127,7 +128,7 @@ class Committer:
     ) -> None:
         self._context, self.snapshots, self.manifests, self._states = context, snapshots, manifests, states
         self.clock, self.policy = clock, policy
-        self.publisher = Publisher(context.store, context.paths, snapshots)
+        self.publisher = Publisher(context, snapshots)
         self._commit_ids = CommitIds(snapshots)
         self.expire: Callable[[], object] = lambda: None
         """Expires what the table asks for, after a commit."""
@@ -141,9 +142,7 @@ class Committer:
 
         ``commits``: whether it is for a commit, see `SnapshotLog.latest`.
         """
-        return self.snapshots.retry_on_latest(
-            lambda found: work(self._states.at(found) if found else TableState()), commits=commits
-        )
+        return self.snapshots.retry_on_latest(lambda found: work(self._states.opened(found)), commits=commits)
 
     def commit(self, staged: Staged, commit_id: CommitId) -> TableState | None:
         """Make a change visible, planned again as often as others are faster; return the state after it.
@@ -293,7 +292,8 @@ class Committer:
             return after
         remove_quietly(self._context.store, writer.paths)
         if outcome is Verdict.GONE:
-            raise gone(self._context.store, self._context.paths)
+            store, paths = self._context.store, self._context.paths
+            raise not_as_opened(store, paths, self._context.schema) or gone(store, paths)
         if outcome is Verdict.BLOCKED:
             raise CommitConflictError(
                 f"{self._context.paths.snapshot(snapshot.id)} {BEGUN}", state.id

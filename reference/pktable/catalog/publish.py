@@ -29,14 +29,14 @@ from typing import Any, Final
 
 from pktable_spec.errors import InvalidRequestError, SnapshotNotFoundError
 
-from pktable.catalog.branch_names import is_there
 from pktable.catalog.fences import FenceLog
+from pktable.catalog.schemas import not_as_opened
 from pktable.catalog.snapshots import SnapshotLog
+from pktable.context import TableContext
 from pktable.format.metadata.fence import Fence
 from pktable.format.metadata.snapshot import Snapshot, encode_snapshot
-from pktable.format.paths import TablePaths
 from pktable.retry import RetryPolicy, retry
-from pktable.store.file_io import FileIO, puts_may_be_late
+from pktable.store.file_io import puts_may_be_late
 from pktable.store.together import together
 
 ANSWERS: Final = RetryPolicy(attempts=10)
@@ -52,7 +52,8 @@ class Verdict(Enum):
 
     COMMITTED: the file is, or was, a snapshot. LOST: another commit has the id, or it had ended before the put.
     FAILED: the file is not there and will not be. BLOCKED: a file that was rolled back has the name, and the process
-    that was to remove it has not. GONE: the table or branch was removed before the file came, which was taken back.
+    that was to remove it has not. GONE: the table or branch was removed, or replaced, before the file came, which was
+    taken back.
     UNKNOWN: none of these could be shown.
     """
 
@@ -89,10 +90,9 @@ class Put:
 class Publisher:
     """Puts the snapshots of one table."""
 
-    def __init__(
-        self, store: FileIO, paths: TablePaths, snapshots: SnapshotLog, policy: RetryPolicy = ANSWERS
-    ) -> None:
-        self._store, self._paths, self._snapshots, self.policy = store, paths, snapshots, policy
+    def __init__(self, context: TableContext, snapshots: SnapshotLog, policy: RetryPolicy = ANSWERS) -> None:
+        self._store, self._paths, self._schema = context.store, context.paths, context.schema
+        self._snapshots, self.policy = snapshots, policy
         self._fences: FenceLog = snapshots.fences
 
     def put(self, put: Put) -> tuple[Verdict, BaseException | None]:
@@ -152,9 +152,10 @@ class Publisher:
         if found != put.snapshot:
             return Verdict.LOST
         is_base_there = base is not None and base == put.base
-        # A branch loses `schema-0` first, and then the snapshots there are; a table loses all, the base included.
+        # A branch loses `schema-0` first, and then the snapshots there are; a table loses all, the base included, and
+        # another may be there since.
         may_be_gone = self._paths.branch is not None or not is_base_there
-        if may_be_gone and not is_there(self._store, self._paths):
+        if may_be_gone and not_as_opened(self._store, self._paths, self._schema):
             return self._take_back(put.snapshot, Verdict.GONE)
         return self._without_fences(put, fence, is_base_there=is_base_there)
 

@@ -16,6 +16,7 @@ from pktable_spec.options import POSTPONE_BUCKET
 from pktable_spec.vocabulary import DELETION_VECTORS, HASH
 
 from pktable.catalog.manifests import Manifests
+from pktable.catalog.schemas import not_as_opened
 from pktable.context import INDEX_FILES, TableContext
 from pktable.format.metadata.manifest import (
     ADD,
@@ -147,16 +148,37 @@ class StateLoader:
 
     def __init__(self, context: TableContext, manifests: Manifests) -> None:
         self._context, self._manifests = context, manifests
-        # A snapshot id alone names no state: after a rollback it may be used again. Its delta list is unique.
         self._known = Cache(256)
 
     def at(self, snapshot: Snapshot) -> TableState:
         """Return the state of ``snapshot``. Raises CorruptFileError."""
-        return self._known.get((snapshot.id, snapshot.delta_manifest_list), lambda: self._load(snapshot))
+        return self._known.get(_key(snapshot), lambda: self._load(snapshot))
+
+    def opened(self, latest: Snapshot | None) -> TableState:
+        """Return the state of ``latest``, which was just read, of the table that was opened.
+
+        Raises CorruptFileError, and InvalidRequestError if that was dropped or replaced since. Clauses: TBL-60.
+        """
+        context = self._context
+
+        def expect_opened() -> None:
+            error = not_as_opened(context.store, context.paths, context.schema)
+            if error:
+                raise error
+
+        if latest is None:
+            expect_opened()
+            return TableState()
+        known: TableState | None = self._known.find(_key(latest))
+        if known is not None:  # a snapshot that is still there was not replaced
+            return known
+        looks: list[Callable[[], Any]] = [expect_opened, partial(self.at, latest)]
+        found: TableState = together(context.store, looks)[1]
+        return found
 
     def remember(self, state: TableState) -> None:
         assert state.snapshot is not None
-        self._known.put((state.id, state.snapshot.delta_manifest_list), state)
+        self._known.put(_key(state.snapshot), state)
 
     def live_entries(
         self, snapshot: Snapshot
@@ -207,6 +229,11 @@ class StateLoader:
                 "partition", at=self._context.root, expected="the name of a directory", found=error
             ) from None
         return BucketState(place, state.files.get(identity, ()), state.indexes.get(identity, ()))
+
+
+def _key(snapshot: Snapshot) -> tuple[int, str]:
+    """Return what names a state. An id alone does not: after a rollback it is used again. The delta list is unique."""
+    return snapshot.id, snapshot.delta_manifest_list
 
 
 def make_state(
