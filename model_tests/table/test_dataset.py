@@ -133,7 +133,7 @@ def test_a_dataset_gives_what_arrow_makes_of_all_rows(
     ids=str,
 )
 def test_what_a_filter_asks_for_is_said_as_a_condition(asked: pc.Expression, said: str | None) -> None:
-    assert from_arrow.necessary(from_arrow.parts_of(asked)) == said
+    assert from_arrow.necessary(from_arrow.parts_of(asked), ()) == said
     if said and "k`" not in said:
         made({}).scan(where=said).count()  # it is one that is understood
 

@@ -86,9 +86,10 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]
         if self._scan.limit is not None:  # of all rows, not of those of the filter
             return None
         try:
-            text = necessary(asked)
+            fields = self._scan.catalog.context.schema.fields
+            text = necessary(asked, fields)
             if text is not None:
-                parse(text, self._scan.catalog.context.schema.fields)
+                parse(text, fields)
         except InvalidRequestError:  # a literal of another type than the column
             return None
         return text

@@ -66,7 +66,16 @@ class TableReads:
         """
         as_of = AsOf.given(snapshot, tag, timestamp)
         names = None if columns is None else column_names("columns", columns)
-        return Scan(self.catalog, self.runner, as_of, fresh, condition_text(where), names, limit, runner)
+        return Scan(
+            self.catalog,
+            self.runner,
+            as_of,
+            fresh,
+            condition_text(where, self.catalog.context.schema.fields),
+            names,
+            limit,
+            runner,
+        )
 
     def read(self, **options: Unpack[ReadOptions]) -> Any:
         """Return rows: a lazy DataFrame with Spark, a pyarrow.Table without. ``options``: those of `scan`.
@@ -156,7 +165,15 @@ class TableReads:
         """
         names = None if columns is None else column_names("columns", columns)
         expect_flag("commits", commits)
-        return ChangeScan(self.catalog, self.runner, start, end, condition_text(where), names, commits)
+        return ChangeScan(
+            self.catalog,
+            self.runner,
+            start,
+            end,
+            condition_text(where, self.catalog.context.schema.fields),
+            names,
+            commits,
+        )
 
     def effect(self, snapshot: int) -> Effect | None:
         """Return what the change that returned ``snapshot`` did, None if it has expired.

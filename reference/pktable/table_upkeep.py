@@ -84,7 +84,7 @@ class TableUpkeep:
         expect_flag("full", full)
         self.catalog.expect_writable()
         holds = Statements(self.catalog, self.stager, self.runner).partitions_of(
-            "compact", condition_text(where)
+            "compact", condition_text(where, self.catalog.context.schema.fields)
         )
 
         def stage(state: TableState, _: TableContext) -> StagedCompaction:

@@ -100,7 +100,7 @@ class TableWrites(ABC):
         Raises InvalidRequestError before anything is written, CommitConflictError.
         Clauses: TBL-4, RD-3, APP-8, APP-12, WH-8.
         """
-        where = condition_text(where)
+        where = condition_text(where, self.catalog.context.schema.fields)
         if (keys is None) == (where is None):
             raise InvalidRequestError("delete: give either keys or where=…")
         if keys is not None:
@@ -142,7 +142,7 @@ class TableWrites(ABC):
         """
         self.catalog.expect_writable()
         self._statements.expect_engine(updates=True)
-        where = condition_text(where)
+        where = condition_text(where, self.catalog.context.schema.fields)
         names = self._statements.names(alias, by_spark=by_spark)
         return self._statements.update(set, where, CommitId.given(commit_id), names)
 
@@ -194,7 +194,7 @@ class TableWrites(ABC):
         """
         self.catalog.expect_writable()
         expect_flag("dynamic", dynamic)
-        where = condition_text(where)
+        where = condition_text(where, self.catalog.context.schema.fields)
         if dynamic and (where is not None or not self.catalog.context.schema.partition_keys):
             raise InvalidRequestError(
                 "overwrite: dynamic=True is for tables with partitions, and without where"
@@ -216,7 +216,9 @@ class TableWrites(ABC):
         Raises InvalidRequestError, CommitConflictError. Clauses: BKT-18, BKT-20.
         """
         self.catalog.expect_writable()
-        return self._statements.rescale(condition_text(where), CommitId.given(commit_id))
+        return self._statements.rescale(
+            condition_text(where, self.catalog.context.schema.fields), CommitId.given(commit_id)
+        )
 
     @measured("truncate")
     def truncate(self, *, commit_id: CommitId | None = None) -> Result | None:

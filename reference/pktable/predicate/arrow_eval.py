@@ -8,6 +8,7 @@ Clauses: RD-6.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from functools import reduce
@@ -159,17 +160,20 @@ def _ordered(operator: Ordering, left: Any, right: Any, t: DataType) -> Any:
 
 
 def _membership(root: In, schema: pa.Schema) -> Any:
-    operand, t = root.operand, root.operand.type
-    if not root.values or t.root in FLOATS:  # is_in hashes, and the two zeros have different hashes
-        options = [*root.values, *([None] if root.has_null else [])]
-        return reduce(
-            pc.or_kleene, [expression_of(Compare("=", operand, Literal(v, t)), schema) for v in options]
-        )
-    value = expression_of(operand, schema)
+    t, value = root.operand.type, expression_of(root.operand, schema)
     possible = [one for one in root.values if not _beyond(Literal(one, t))]
-    found = pc.is_in(value, value_set=array_of(possible, t))
+    options = array_of(possible, t)
+    if t.root in FLOATS:  # is_in hashes, and equal ones of them may have different hashes
+        value, options = _of_one_hash(value, options.type), _of_one_hash(options, options.type)
+    found = pc.is_in(value, value_set=options)
     null = pa.scalar(None, pa.bool_())
     return pc.if_else(pc.is_null(value), null, pc.if_else(found, True, null if root.has_null else False))
+
+
+def _of_one_hash(value: Any, t: pa.DataType) -> Any:
+    """Return floats with one zero and one NaN."""
+    value = pc.if_else(pc.equal(value, pa.scalar(0.0, t)), pa.scalar(0.0, t), value)
+    return pc.if_else(pc.is_nan(value), pa.scalar(math.nan, t), value)
 
 
 def _regex(like: Like) -> str:

@@ -10,6 +10,7 @@ Clauses: RD-6, STM-16.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import reduce
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -24,6 +25,7 @@ from pktable.predicate.tree import BOOLEAN, And, Call, Column, Expression, Or, c
 
 LIVE: Final = "__pktable_live"
 TAKEN: Final = "__pktable_taken_"
+MOST_PARTS: Final = 256
 
 
 def filtered(
@@ -98,6 +100,8 @@ def projected(values: Sequence[Expression], rows: pa.Table) -> list[pa.ChunkedAr
     def in_turn(part: Expression) -> Column | None:
         if isinstance(part, And | Or) and any(map(may_fail, part.operands[1:])):
             column = _of_logic(part, rows)
+        elif isinstance(part, And | Or) and len(part.operands) > MOST_PARTS:
+            column = _of_many(part, rows)
         elif isinstance(part, Call) and part.function in ("case", "coalesce") and may_fail(part):
             column = _taken(part, rows)
         else:
@@ -129,6 +133,14 @@ def _of_logic(part: And | Or, rows: pa.Table) -> pa.ChunkedArray:
         place[rest] = np.arange(len(rest))
         found = combined(found, value.take(pa.array(place, mask=decided)))
     return found
+
+
+def _of_many(part: And | Or, rows: pa.Table) -> pa.ChunkedArray:
+    """Return AND or OR of many parts, some at a time: of thousands at once Arrow ends the process. Clauses: WH-33."""
+    combined = pc.and_kleene if isinstance(part, And) else pc.or_kleene
+    pieces = range(0, len(part.operands), MOST_PARTS)
+    found = (projected([type(part)(part.operands[i : i + MOST_PARTS])], rows)[0] for i in pieces)
+    return reduce(combined, found)
 
 
 def _taken(call: Call, rows: pa.Table) -> pa.ChunkedArray:

@@ -24,10 +24,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pktable_spec.errors import InvalidRequestError
 
+from pktable.format.type_text import quoted
+from pktable.format.types import FLOATS, INTEGER_BITS, NANOS_PER, DataType, Field
+from pktable.predicate.literals import time_text
+from pktable.predicate.scope import Scope
+
 COMPARISONS: Final = {"equal": "=", "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">="}
 MIRRORED: Final = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 AND: Final = ("and", "and_kleene")
 OR: Final = ("or", "or_kleene")
+LONGEST: Final = 200
+"""Characters of an expression in an error."""
 
 
 @dataclass(frozen=True)
@@ -58,30 +65,40 @@ def parts_of(expression: pc.Expression) -> Node:
     file = pa.ipc.open_file(buffer)
     values = file.get_batch(0).columns if file.num_record_batches else []
     entries = iter(_metadata(file.schema))
-    found = _node(next(entries), entries, values)
+    found = _node(entries, values)
     if next(entries, None) is not None:
         raise ValueError("more than one tree")
     return found
 
 
-def _node(entry: tuple[str, str], entries: Iterator[tuple[str, str]], values: Sequence[Any]) -> Node:
-    kind, value = entry
-    if kind == FIELD:
-        return Node(FIELD, value)
-    if kind == LITERAL:
-        return Node(LITERAL, value=values[int(value)][0])
-    if kind == "nested_field_ref":
-        names = [next(entries)[1] for _ in range(int(value))]
-        return Node(OTHER, names[0], arguments=(Node(FIELD, names[0]),))
-    if kind != CALL:
-        raise ValueError(f"an entry {kind!r}")
-    arguments, options = [], None
-    while (inner := next(entries))[0] != "end":
-        if inner[0] == "options":
-            options = values[int(inner[1])][0]
+def _node(entries: Iterator[tuple[str, str]], values: Sequence[Any]) -> Node:
+    """Return the tree that begins with the next of ``entries``. The depth of a tree is not that of Python's calls."""
+    calls: list[tuple[str, list[Node]]] = []
+    options: list[Any] = []
+    while True:
+        kind, value = next(entries)
+        if kind == CALL:
+            calls.append((value, []))
+            options.append(None)
+            continue
+        if kind == "options":
+            options[-1] = values[int(value)][0]
+            continue
+        if kind == "end":
+            name, arguments = calls.pop()
+            found = Node(CALL, name, arguments=tuple(arguments), options=options.pop())
+        elif kind == FIELD:
+            found = Node(FIELD, value)
+        elif kind == LITERAL:
+            found = Node(LITERAL, value=values[int(value)][0])
+        elif kind == "nested_field_ref":
+            names = [next(entries)[1] for _ in range(int(value))]
+            found = Node(OTHER, names[0], arguments=(Node(FIELD, names[0]),))
         else:
-            arguments.append(_node(inner, entries, values))
-    return Node(CALL, value, arguments=tuple(arguments), options=options)
+            raise ValueError(f"an entry {kind!r}")
+        if not calls:
+            return found
+        calls[-1][1].append(found)
 
 
 class _CSchema(ctypes.Structure):
@@ -106,81 +123,142 @@ def _metadata(schema: pa.Schema) -> list[tuple[str, str]]:
 
 def names_in(node: Node) -> Iterator[str]:
     """Yield the names of the columns that an expression reads."""
-    if node.kind == FIELD:
-        yield node.name
-    for argument in node.arguments:
-        yield from names_in(argument)
+    waiting = [node]
+    while waiting:
+        one = waiting.pop()
+        if one.kind == FIELD:
+            yield one.name
+        waiting += reversed(one.arguments)
 
 
-def necessary(node: Node) -> str | None:
-    """Return a condition that holds wherever the expression is true, None if none can be said."""
+def necessary(node: Node, fields: Sequence[Field]) -> str | None:
+    """Return a condition on ``fields`` that holds wherever the expression is true, None if none can be said."""
+    return _necessary(node, Scope.of(fields))
+
+
+def _necessary(node: Node, scope: Scope) -> str | None:
     if node.kind == FIELD:
-        return f"{_quoted(node.name)} = TRUE"
+        return f"{quoted(node.name)} = TRUE"
     if node.kind != CALL:
         return None
     if node.name in AND:
-        return _joined(" AND ", [text for one in node.arguments if (text := necessary(one))])
+        return _joined(" AND ", [text for one in _parts(node, AND) if (text := _necessary(one, scope))])
     if node.name in OR:
-        texts = [necessary(one) for one in node.arguments]
+        texts = [_necessary(one, scope) for one in _parts(node, OR)]
         return None if None in texts else _joined(" OR ", [text for text in texts if text])
     if node.name in COMPARISONS:
-        return _compared(COMPARISONS[node.name], *node.arguments)
+        left, right = node.arguments
+        return _compared(COMPARISONS[node.name], left, right, scope)
     if node.name == "is_in":
-        return _among(node)
+        return _among(node, scope)
     return _of_nulls(node)
 
 
-def as_text(expression: pc.Expression, what: str) -> str:
+def as_text(expression: pc.Expression, fields: Sequence[Field], what: str) -> str:
     """Return the condition that an expression is. Raises InvalidRequestError for what has no text here."""
     try:
-        return _exact(parts_of(expression))
+        return _exact(parts_of(expression), Scope.of(fields))
     except ValueError as problem:
         raise InvalidRequestError(
-            f"{what} {expression}: {problem} has no text here; there are comparisons of a column and a value, isin, "
-            "is_null, is_valid, &, | and ~"
+            f"{what} {shortened(str(expression))}: {problem} has no text here; there are comparisons of a column and a "
+            "value, isin, is_null, is_valid, &, | and ~"
         ) from None
+    except RecursionError:
+        raise InvalidRequestError(f"{what}: the expression is nested too deeply") from None
 
 
-def _exact(node: Node) -> str:
+def _exact(node: Node, scope: Scope) -> str:
     """Return the text of a condition, all of it. Raises ValueError with what has none."""
     if node.kind == CALL and node.name in AND + OR:
-        word = " AND " if node.name in AND else " OR "
-        return f"({word.join(map(_exact, node.arguments))})"
+        word, names = (" AND ", AND) if node.name in AND else (" OR ", OR)
+        return f"({word.join(_exact(one, scope) for one in _parts(node, names))})"
     if node.kind == CALL and node.name == "not_equal":
-        return f"(NOT {_exact(replace(node, name='equal'))})"
-    text = necessary(node)
+        return f"(NOT {_exact(replace(node, name='equal'), scope)})"
+    text = _necessary(node, scope)
     if text is not None:
         return text
     if node.kind == CALL and node.name == "invert":
-        return f"(NOT {_exact(node.arguments[0])})"
+        return f"(NOT {_exact(node.arguments[0], scope)})"
     raise ValueError(node.name if node.kind == CALL else node.kind)
+
+
+def _parts(node: Node, names: Sequence[str]) -> list[Node]:
+    """Return what a tree of AND, or of OR, combines, left to right. A long one is as deep as it has parts."""
+    found, waiting = [], [node]
+    while waiting:
+        one = waiting.pop()
+        if one.kind == CALL and one.name in names:
+            waiting += reversed(one.arguments)
+        else:
+            found.append(one)
+    return found
 
 
 def _joined(word: str, texts: Sequence[str]) -> str | None:
     return f"({word.join(texts)})" if texts else None
 
 
-def _compared(operator: str, left: Node, right: Node) -> str | None:
+def _compared(operator: str, left: Node, right: Node, scope: Scope) -> str | None:
     if (left.kind, right.kind) == (LITERAL, FIELD):
         left, right, operator = right, left, MIRRORED[operator]
     if (left.kind, right.kind) != (FIELD, LITERAL):
         return None
+    column = type_of(left.name, scope)
+    if column is not None and _rounded(column, right.value.type):
+        return None
     value = literal_text(right.value)
-    return None if value is None else f"{_quoted(left.name)} {operator} {value}"
+    return None if value is None else f"{quoted(left.name)} {operator} {value}"
 
 
-def _among(node: Node) -> str | None:
+def _among(node: Node, scope: Scope) -> str | None:
     (operand,) = node.arguments
-    values = node.options["value_set"].values if node.options is not None else ()
+    values = node.options["value_set"].values if node.options is not None else pa.nulls(0)
     if operand.kind != FIELD:
         return None
-    column, texts = _quoted(operand.name), [literal_text(one) for one in values if one.is_valid]
+    type_found = type_of(operand.name, scope)
+    if type_found is not None and not pa.types.is_null(values.type):
+        # Arrow brings the values to the type of the column before it compares.
+        if _rounded(type_found, values.type) or _cut(type_found, values.type):
+            return None
+        if type_found.root == "FLOAT" and pa.types.is_floating(values.type):
+            values = values.cast(pa.float32(), safe=False)
+    column, texts = quoted(operand.name), [literal_text(one) for one in values if one.is_valid]
     if None in texts:
         return None
     found = [f"{column} IN ({', '.join(text for text in texts if text)})"] if texts else []
     if len(texts) < len(values):
         found.append(f"{column} IS NULL")
     return _joined(" OR ", found)
+
+
+def _rounded(column: DataType, found: pa.DataType) -> bool:
+    """Return whether Arrow compares numbers of these types by doubles that need not be the nearest ones."""
+    kinds = pa.types
+    return (column.root == "DECIMAL" and kinds.is_floating(found)) or (
+        column.root in FLOATS and kinds.is_decimal(found)
+    )
+
+
+def _cut(column: DataType, found: pa.DataType) -> bool:
+    """Return whether values may become others in the type of a column: times a date, doubles an integer."""
+    kinds = pa.types
+    is_text = kinds.is_string(found) or kinds.is_large_string(found) or found == pa.string_view()
+    return (
+        (column.root == "DATE" and kinds.is_timestamp(found))
+        or (column.root in INTEGER_BITS and kinds.is_floating(found))
+        or (column.root != "STRING" and is_text)
+    )
+
+
+def type_of(name: str, scope: Scope) -> DataType | None:
+    """Return the type of a column, None if the scope does not have it or has several."""
+    found = scope.find("", name)
+    return found[0][1][1] if len(found) == 1 else None
+
+
+def shortened(text: str) -> str:
+    """Return the text of an expression as errors show it, cut where it is long."""
+    return text if len(text) <= LONGEST else text[:LONGEST] + "…"
 
 
 def _of_nulls(node: Node) -> str | None:
@@ -192,11 +270,7 @@ def _of_nulls(node: Node) -> str | None:
     if inner.name == "is_null" and inner.options is not None and inner.options["nan_is_null"].as_py():
         return None
     is_null = asked != negated
-    return f"{_quoted(inner.arguments[0].name)} IS {'' if is_null else 'NOT '}NULL"
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
+    return f"{quoted(inner.arguments[0].name)} IS {'' if is_null else 'NOT '}NULL"
 
 
 def literal_text(scalar: pa.Scalar) -> str | None:
@@ -211,6 +285,8 @@ def literal_text(scalar: pa.Scalar) -> str | None:
             return f"{value:f}"  # with an exponent it would be a double
         case float():
             return f"{value!r}D" if math.isfinite(value) else None
+        case bytes():
+            return f"X'{value.hex()}'"
         case str() if value.isprintable() and "\\" not in value:
             return "'" + value.replace("'", "''") + "'"
         case datetime.date():
@@ -223,8 +299,7 @@ def literal_text(scalar: pa.Scalar) -> str | None:
             return None
 
 
-def _timestamp(scalar: pa.Scalar) -> str | None:
-    if scalar.type.unit == "ns":
-        return None
-    wall = scalar.cast(pa.timestamp("us")).as_py()
-    return f"TIMESTAMP{'' if scalar.type.tz else '_NTZ'} '{wall.isoformat(sep=' ')}{'Z' if scalar.type.tz else ''}'"
+def _timestamp(scalar: pa.Scalar) -> str:
+    zone = scalar.type.tz
+    wall = time_text(scalar.value * NANOS_PER[scalar.type.unit]).replace("T", " ")
+    return f"TIMESTAMP{'' if zone else '_NTZ'} '{wall}{'Z' if zone else ''}'"
