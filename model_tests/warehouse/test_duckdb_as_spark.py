@@ -171,6 +171,7 @@ id + 2147483647
 w * w
 CAST(q AS DECIMAL(10, 0))
 b OR 1 / k > 0
+sum(10 DIV k) FILTER (WHERE k > 0) OVER (ORDER BY id)
 """.strip().splitlines()
 
 QUERIES = r"""
@@ -211,6 +212,21 @@ SELECT id, avg(m) OVER (ORDER BY id ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) FR
 SELECT b, sum(sum(id)) OVER (ORDER BY b) FROM t GROUP BY b ORDER BY b
 SELECT max(id) FILTER (WHERE b) a, CASE WHEN count(*) = 0 THEN 0 ELSE sum(id) / count(*) END FROM t
 SELECT id FROM t WHERE z > TIMESTAMP '2020-01-01 00:00:00' AND l >= '2021-01-01' ORDER BY id
+SELECT x, -x AS m, rank() OVER (ORDER BY x) FROM t GROUP BY x ORDER BY x
+SELECT DISTINCT x, f FROM t ORDER BY x
+SELECT x FROM t UNION SELECT f FROM t ORDER BY x
+SELECT x FROM t INTERSECT SELECT x FROM t ORDER BY x
+SELECT x FROM t EXCEPT ALL SELECT x FROM t WHERE id = 1 ORDER BY x
+SELECT count(*) FILTER (WHERE k > 0), sum(10 DIV k) FILTER (WHERE k <> 0) FROM t
+SELECT b, max(10 % k) FILTER (WHERE k > 0), avg(m) FILTER (WHERE k > 0) FROM t GROUP BY b ORDER BY b
+SELECT id FROM t ORDER BY 'a', NULL, id DESC
+SELECT CAST(id + 8 AS STRING) AS n, CAST(id AS BIGINT) FROM t ORDER BY n, id
+SELECT CAST(k AS STRING) FROM t ORDER BY k
+SELECT CAST(k AS STRING), k FROM t ORDER BY k
+SELECT b, sum(id) id FROM t GROUP BY b HAVING id > 7 ORDER BY b
+SELECT b, sum(id) id FROM t GROUP BY b HAVING max(id) > 6 ORDER BY b
+SELECT id % 2 AS id, count(*) c FROM t GROUP BY id HAVING id > 3 ORDER BY 1
+SELECT NOT b AS b, count(*) c FROM t GROUP BY b HAVING b
 """.strip().splitlines()
 
 REFUSED = [
@@ -225,7 +241,8 @@ REFUSED = [
     "SELECT s RLIKE '(?i)a' FROM t",
     "SELECT greatest('2021-01-03', d) FROM t",
     "SELECT s FROM t UNION SELECT id FROM r",
-    "SELECT sum(id) id FROM t GROUP BY b HAVING id > 2",
+    "SELECT id + 1 AS id FROM t GROUP BY id + 1 HAVING id > 2",
+    "SELECT k, sum(id) FROM t GROUP BY b",
     "SELECT id FROM t JOIN r ON t.id = r.id",
     "SELECT id FROM t TABLESAMPLE (50 PERCENT)",
     "SELECT id FROM t LATERAL VIEW explode(array(1, 2)) e AS x",
@@ -273,10 +290,8 @@ def on_spark(lake: Warehouse) -> Iterator[Callable[[str], pa.Table]]:
 
 
 def shown(column: pa.ChunkedArray) -> tuple[str, list[str]]:
-    """Return the type and the values of a column, in which the zeros are one."""
-    return str(column.type), [
-        repr(0.0 if one == 0 and isinstance(one, float) else one) for one in column.to_pylist()
-    ]
+    """Return the type and the values of a column, by which the zeros differ, and NaN is NaN."""
+    return str(column.type), list(map(repr, column.to_pylist()))
 
 
 def whole(value: str) -> str:

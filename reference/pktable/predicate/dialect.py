@@ -8,7 +8,7 @@ Clauses: STM-13.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from sqlglot import TokenType, exp
 from sqlglot.dialects.spark import Spark
@@ -19,6 +19,11 @@ class Spark4(Spark):  # type: ignore[misc]
 
     class Tokenizer(Spark.Tokenizer):  # type: ignore[misc]
         STRING_ESCAPES = ("'", '"', "\\")
+
+    class Generator(Spark.Generator):  # type: ignore[misc]
+        """Writes TIME as it is."""
+
+        TYPE_MAPPING: ClassVar = {**Spark.Generator.TYPE_MAPPING, exp.DataType.Type.TIME: "TIME"}
 
     class Parser(Spark.Parser):  # type: ignore[misc]
         """Expects AND, WHEN and THEN, and a value on both sides of each comma. Clauses: STM-13."""

@@ -33,6 +33,7 @@ from pktable.predicate.tree import (
     Not,
     Or,
     assert_never,
+    conjuncts,
 )
 
 NAMES: Final = {"INT": "INTEGER", "STRING": "VARCHAR", "BYTES": "BLOB", "NULL": "BOOLEAN"}
@@ -95,22 +96,36 @@ def as_type(text: str, t: DataType) -> str:
     return f"CAST({text} AS {type_name(t)})"
 
 
+def condition_text(expression: Expression) -> str:
+    """Return the condition of WHERE or HAVING, where NULL drops a row as FALSE does.
+
+    A part that may fail is evaluated only for rows that the parts before it keep, as Spark does.
+    """
+    *before, last = conjuncts(expression)
+    if not any(map(may_fail, (*before, last)[1:])):
+        return duckdb_text(expression)
+    guards = " ".join(f"WHEN {duckdb_text(one)} IS NOT TRUE THEN FALSE" for one in before)
+    return f"(CASE {guards} ELSE {duckdb_text(last)} END)"
+
+
+def grouped(expression: Expression) -> Expression:
+    """Return a value by which rows are grouped. Spark has one zero there, 0.0, and DuckDB that of any row."""
+    if expression.type.root not in FLOATS:
+        return expression
+    return Column(f"({duckdb_text(expression)} + CAST(0 AS {expression.type.root}))", expression.type)
+
+
 def _one_after_the_other(operands: tuple[Expression, ...], word: str) -> str:
     """Return AND or OR. A part that may fail is evaluated only where those before it do not decide.
 
     DuckDB evaluates the parts of an AND in an order of its own, but those of a CASE one after the other.
     """
-    found, fails = duckdb_text(operands[-1]), may_fail(operands[-1])
-    for one in reversed(operands[:-1]):
-        text = duckdb_text(one)
-        if not fails:
-            found = f"({text} {word} {found})"
-        elif word == "AND":
-            found = f"(CASE WHEN NOT {text} THEN FALSE ELSE {text} AND {found} END)"
-        else:
-            found = f"(CASE WHEN {text} THEN TRUE ELSE {text} OR {found} END)"
-        fails = fails or may_fail(one)
-    return found
+    texts = list(map(duckdb_text, operands))
+    every = f"({f' {word} '.join(texts)})"
+    if not any(map(may_fail, operands[1:])):
+        return every
+    decided = "WHEN NOT {} THEN FALSE" if word == "AND" else "WHEN {} THEN TRUE"
+    return f"(CASE {' '.join(map(decided.format, texts[:-1]))} ELSE {every} END)"
 
 
 def _cast(operand: str, found: DataType, t: DataType) -> str:

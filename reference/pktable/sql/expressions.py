@@ -10,21 +10,39 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from pktable_spec.errors import InvalidRequestError
 from sqlglot import exp
 
 from pktable.format.types import FLOATS, INTEGER_BITS, NESTED, DataType
 from pktable.predicate.coercion import common, converted
-from pktable.predicate.duckdb_sql import as_type, duckdb_text
+from pktable.predicate.duckdb_sql import as_type, condition_text, duckdb_text
 from pktable.predicate.literals import MOST_DIGITS, decimal_type
 from pktable.predicate.resolver import Node, Resolver
 from pktable.predicate.scope import Scope
 from pktable.predicate.tree import BIGINT, BOOLEAN, DOUBLE, INT, NULL, STRING, Column, Expression, Literal
+from pktable.sql.relations import Relations
 
-Over: TypeAlias = Callable[[str], str]
-"""Completes the call of an aggregate with its FILTER and OVER."""
+
+@dataclass(frozen=True)
+class Over:
+    """What completes the call of an aggregate: its OVER, and the condition of its FILTER, "" if it has none."""
+
+    window: str = ""
+    holds: str = ""
+
+    def call(self, text: str) -> str:
+        """Return the call of an aggregate."""
+        keeps = f" FILTER (WHERE {self.holds})" if self.holds and self.window else ""
+        return f"{text}{keeps}{self.window}"
+
+    def of(self, value: str) -> str:
+        """Return what an aggregate takes of each row. For rows that its FILTER leaves out it is not computed.
+
+        With an OVER it is, in Spark too.
+        """
+        return f"CASE WHEN {self.holds} THEN {value} END" if self.holds and not self.window else value
 
 
 @dataclass(frozen=True)
@@ -49,10 +67,14 @@ class QueryResolver(Resolver):
         return super().expression(node) if handler is None else handler(self, node)
 
     def clause(self, node: Node) -> str:
-        """Return the condition of WHERE, HAVING, ON or FILTER as SQL of DuckDB. Spark refuses a bare NULL there."""
+        """Return the condition of WHERE or HAVING as SQL of DuckDB. Spark refuses a bare NULL there."""
+        return condition_text(self.bare(node))
+
+    def bare(self, node: Node) -> Expression:
+        """Return a condition that is no NULL. Raises InvalidRequestError."""
         if isinstance(node, exp.Null):
             raise self.error("expected a condition", node)
-        return duckdb_text(self.condition(node))
+        return self.condition(node)
 
     def output(self, node: Node) -> Expression:
         """Return a value as a column of the query. A literal TIMESTAMP is a point in time there."""
@@ -97,12 +119,13 @@ class QueryResolver(Resolver):
 
     def aggregate(self, node: Node) -> Expression:
         """Return an aggregate of the rows of a group, or of those for which a FILTER holds."""
-        return self._aggregate(node, str)
+        scope = self.scope.of_rows() if isinstance(self.scope, Relations) else self.scope
+        return replace(self, scope=scope)._aggregate(node, Over())
 
     def _aggregate(self, node: Node, over: Over) -> Expression:
         if isinstance(node, exp.Filter):
-            holds = self.clause(node.expression.this)
-            return self._aggregate(node.this, lambda call: over(f"{call} FILTER (WHERE {holds})"))
+            over = replace(over, holds=duckdb_text(self.bare(node.expression.this)))
+            node = node.this
         handler = AGGREGATES.get(type(node))
         if handler is None:
             raise self.error("no aggregate that there is here", node)
@@ -120,13 +143,11 @@ class QueryResolver(Resolver):
         words += f" ORDER BY {', '.join(order)}" if order else ""
         words += self._frame(node.args["spec"], node) if node.args.get("spec") else ""
 
-        def over(call: str) -> str:
-            return f"{call} OVER ({words.strip()})"
-
+        over = Over(f" OVER ({words.strip()})")
         inner = node.this
         if type(inner) in NUMBERINGS:
             self.expect_only(inner)
-            return Column(as_type(over(f"{NUMBERINGS[type(inner)]}()"), INT), INT)
+            return Column(as_type(over.call(f"{NUMBERINGS[type(inner)]}()"), INT), INT)
         if isinstance(inner, (exp.Lag, exp.Lead)):
             return self._neighbour(inner, over)
         return self._aggregate(inner, over)
@@ -142,7 +163,7 @@ class QueryResolver(Resolver):
             raise self.error(f"expected a default of {value.type}", node)
         name = "lag" if isinstance(node, exp.Lag) else "lead"
         call = f"{name}({duckdb_text(value)}, {duckdb_text(offset)}, {duckdb_text(instead)})"
-        return Column(over(call), value.type)
+        return Column(over.call(call), value.type)
 
     def _frame(self, spec: Node, node: Node) -> str:
         self.expect_only(spec, "kind", "start", "start_side", "end", "end_side", where=node)
@@ -202,14 +223,15 @@ def _number(resolver: QueryResolver, node: Node) -> tuple[Expression, str]:
 
 def _count(resolver: QueryResolver, node: Node, over: Over) -> Expression:
     if isinstance(node.this, exp.Star):
-        return Column(over("count(*)"), BIGINT)
+        return Column(over.call(f"count({over.of('1')})"), BIGINT)
     value, distinct = _argument(resolver, node)
-    return Column(over(f"count({distinct}{duckdb_text(value)})"), BIGINT)
+    return Column(over.call(f"count({distinct}{over.of(duckdb_text(value))})"), BIGINT)
 
 
 def _count_if(resolver: QueryResolver, node: Node, over: Over) -> Expression:
     holds = duckdb_text(resolver.condition(node.this))
-    return Column(over(f"count(CASE WHEN {holds} THEN 1 END)"), BIGINT)
+    counted = over.of(f"CASE WHEN {holds} THEN 1 END")
+    return Column(over.call(f"count({counted})"), BIGINT)
 
 
 def _sum(resolver: QueryResolver, node: Node, over: Over) -> Expression:
@@ -217,21 +239,21 @@ def _sum(resolver: QueryResolver, node: Node, over: Over) -> Expression:
     kind = BIGINT if value.type.root in INTEGER_BITS else DOUBLE
     if value.type.root == "DECIMAL":
         kind = decimal_type(min((value.type.precision or 0) + 10, MOST_DIGITS), value.type.scale or 0)
-    return Column(as_type(over(f"sum({distinct}{duckdb_text(value)})"), kind), kind)
+    return Column(as_type(over.call(f"sum({distinct}{over.of(duckdb_text(value))})"), kind), kind)
 
 
 def _average(resolver: QueryResolver, node: Node, over: Over) -> Expression:
     """Return an average. That of decimals has four more digits, the last of them rounded half up."""
     value, distinct = _number(resolver, node)
-    text = duckdb_text(value)
+    text = over.of(duckdb_text(value))
     if value.type.root != "DECIMAL":
-        return Column(over(f"avg({distinct}{as_type(text, DOUBLE)})"), DOUBLE)
+        return Column(over.call(f"avg({distinct}{as_type(text, DOUBLE)})"), DOUBLE)
     precision, scale = value.type.precision or 0, value.type.scale or 0
     if precision > LONGEST_AVERAGE:
         raise resolver.error(f"of {value.type} it is not supported here; CAST to DOUBLE", node)
     whole = f"CAST({text} AS DECIMAL({MOST_DIGITS}, {scale})) * {10**scale}"
-    total = over(f"sum({distinct}CAST({whole} AS HUGEINT))")
-    count = over(f"count({distinct}{text})")
+    total = over.call(f"sum({distinct}CAST({whole} AS HUGEINT))")
+    count = over.call(f"count({distinct}{text})")
     kind = decimal_type(precision + 4, scale + 4)
     rounded = f"sign({total}) * ((2 * abs({total}) * {10**4} + {count}) // (2 * {count}))"
     unit = f"CAST('0.{'1':0>{scale + 4}}' AS DECIMAL({scale + 4}, {scale + 4}))"
@@ -248,7 +270,7 @@ def _end(resolver: QueryResolver, node: Node, over: Over) -> Expression:
     if value.type.root in NESTED:
         raise resolver.error(f"rows cannot be compared by {value.type} here", node)
     name = "min" if isinstance(node, exp.Min) else "max"
-    return Column(over(f"{name}({distinct}{duckdb_text(value)})"), value.type)
+    return Column(over.call(f"{name}({distinct}{over.of(duckdb_text(value))})"), value.type)
 
 
 AGGREGATES: Final[dict[type[Any], Callable[[QueryResolver, Node, Over], Expression]]] = {

@@ -25,7 +25,7 @@ from sqlglot import errors, exp
 
 from pktable.bucket.changes import ROW_KIND
 from pktable.catalog.as_of import millis_of
-from pktable.format.types import NESTED, DataType, from_arrow
+from pktable.format.types import DataType, from_arrow
 from pktable.format.types import to_arrow as arrow_type
 from pktable.metadata_tables import expect_name
 from pktable.predicate.dialect import SPARK
@@ -48,6 +48,7 @@ QUERIES: Final = ("SELECT", "WITH", "FROM", "VALUES", "(")
 CATALOG: Final = "paimon"
 OLDEST: Final = 2
 """The first version of DuckDB whose joins know NaN."""
+NO_ONE_VALUE: Final = "a column outside of aggregates is not in GROUP BY, so it has no one value in a group"
 TABLE: Final = "__pktable_"
 """How the names begin under which the translation finds the tables of a query."""
 
@@ -127,18 +128,18 @@ def query(warehouse: Warehouse, text: str, *, database: str = DEFAULT) -> pa.Tab
         translated = Translation(tables).query(tree)
     except RecursionError:
         raise NeedsSparkError("sql: the query is nested too deeply") from None
-    except UnknownColumnError:
-        raise
+    except UnknownColumnError as problem:
+        raise UnknownColumnError(_as_written(str(problem), written)) from None
     except InvalidRequestError as problem:
         raise NeedsSparkError(_as_written(str(problem), written)) from None
-    found_rows = _computed(translated.text, sources.values())
-    return _declared(found_rows, translated.columns)
+    rows = _computed(translated.text, sources.values())
+    return _declared(rows, [(_as_written(name, written), kind) for name, kind in translated.columns])
 
 
-def _as_written(problem: str, written: Mapping[str, str]) -> str:
-    """Return the text of an error in which tables have the names that the query gives them."""
+def _as_written(text: str, written: Mapping[str, str]) -> str:
+    """Return the text of an error or a column in which tables have the names that the query gives them."""
     return re.sub(
-        rf"{TABLE}\d+(?: AS `[^`]*`)?", lambda found: written.get(found[0].split()[0], found[0]), problem
+        rf"{TABLE}\d+(?: AS `[^`]*`)?", lambda found: written.get(found[0].split()[0], found[0]), text
     )
 
 
@@ -200,6 +201,7 @@ def _computed(text: str, sources: Iterable[Source]) -> pa.Table:
         connection.execute("SET python_enable_replacements = false")
         connection.execute("SET enable_external_access = false")
         connection.execute("SET TimeZone = 'UTC'")
+        connection.execute("SET order_by_non_integer_literal = true")
         for function in LETTER_CASE.values():
             connection.create_function(
                 function, partial(_changed, function), ["VARCHAR"], "VARCHAR", type="arrow"
@@ -209,7 +211,10 @@ def _computed(text: str, sources: Iterable[Source]) -> pa.Table:
         try:
             return connection.sql(text).to_arrow_table()
         except duckdb.Error as error:
-            raise InvalidRequestError(f"sql: {' '.join(str(error).split())}") from None
+            if "must appear in the GROUP BY clause" in str(error):
+                raise InvalidRequestError(f"sql: {NO_ONE_VALUE}") from None
+            problem = str(error).partition("\nLINE 1:")[0]  # what follows is our text
+            raise InvalidRequestError(f"sql: {' '.join(problem.split())}") from None
 
 
 def _changed(function: str, text: Any) -> Any:
@@ -221,6 +226,5 @@ def _declared(rows: pa.Table, columns: Sequence[tuple[str, DataType]]) -> pa.Tab
     """Return rows with the names and the types of ``columns``."""
     arrays = []
     for column, (_, kind) in zip(rows.columns, columns, strict=True):
-        known = kind.root not in NESTED and kind.root != "NULL"
-        arrays.append(column.cast(arrow_type(kind)) if known else column)
+        arrays.append(column if kind.root == "NULL" else column.cast(arrow_type(kind)))
     return pa.Table.from_arrays(arrays, names=[name for name, _ in columns])

@@ -9,19 +9,19 @@ Clauses: WH-28.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, Final
 
 from pktable_spec.errors import InvalidRequestError
 from sqlglot import exp
 
-from pktable.format.types import NESTED, DataType
+from pktable.format.types import FLOATS, NESTED, DataType
 from pktable.predicate.dialect import SPARK
-from pktable.predicate.duckdb_sql import duckdb_text
+from pktable.predicate.duckdb_sql import duckdb_text, grouped
 from pktable.predicate.resolver import Node, quoted
 from pktable.predicate.scope import Scope
-from pktable.predicate.tree import Column, Compare, Expression
+from pktable.predicate.tree import Column, Compare, Expression, rewritten, walk
 from pktable.sql.expressions import AGGREGATES, Query, QueryResolver, of_one_type
 from pktable.sql.relations import Relation, Relations, Typed
 
@@ -104,6 +104,8 @@ class Translation:
             self._query(node.this, outer, known), self._query(node.expression, outer, known)
         )
         word = SET_OPERATIONS[type(node)] + ("" if node.args.get("distinct") else " ALL")
+        if word != "UNION ALL":  # Spark finds equal rows by grouping them
+            left, right = _grouped(left), _grouped(right)
         return Query(f"({left.text}) {word} ({right.text})", left.columns)
 
     def _modified(self, node: Node, query: Query) -> Query:
@@ -167,13 +169,16 @@ class Translation:
         for item in items if distinct is not None else ():
             if item.value.type.root in NESTED:
                 raise InvalidRequestError(f"sql: rows cannot be compared by {item.name}, {item.value.type}")
-        listed = ", ".join(f"{duckdb_text(item.value)} AS c{i}" for i, item in enumerate(items))
+        keys = self._keys(node, items, resolver)
+        values = [_of_group(item.value, keys) for item in items]
+        values = values if distinct is None else list(map(grouped, values))
+        listed = ", ".join(f"{duckdb_text(value)} AS c{i}" for i, value in enumerate(values))
         text = f"SELECT {'DISTINCT ' if distinct is not None else ''}{listed}{from_}"
         if node.args.get("where"):
             text += f" WHERE {resolver.clause(node.args['where'].this)}"
-        text += self._groups(node, items, resolver)
+        text += f" GROUP BY {', '.join(map(duckdb_text, keys))}" if keys else ""
         if node.args.get("having"):
-            text += f" HAVING {self._of_items(items, resolver).clause(node.args['having'].this)}"
+            text += f" HAVING {self._of_items(items, resolver, keys).clause(node.args['having'].this)}"
         if node.args.get("order"):
             text += f" ORDER BY {', '.join(self._order(node, items, resolver))}"
         return Query(text + self._cut(node), [(item.name, item.value.type) for item in items])
@@ -194,13 +199,14 @@ class Translation:
             name = one.alias if isinstance(one, exp.Alias) else _own_name(inner)
             yield Item(name, resolver.output(inner), inner)
 
-    def _groups(self, node: Node, items: Sequence[Item], resolver: QueryResolver) -> str:
+    def _keys(self, node: Node, items: Sequence[Item], resolver: QueryResolver) -> list[Expression]:
+        """Return what the rows are grouped by."""
         clause = node.args.get("group")
         if clause is None:
-            return ""
+            return []
         every = clause.args.get("all")
         self._expect_only(clause, frozenset({"expressions", "all"}))
-        texts = []
+        found = []
         for one in clause.expressions:
             if _is_number(one):
                 item = items[_position(one, items) - 1]
@@ -208,14 +214,17 @@ class Translation:
                 item = _named(one, items) or Item("", resolver.expression(one), one)
             else:
                 item = Item("", resolver.expression(one), one)
-            texts.append(_group(item))
+            found.append(item.value)
         if every:
-            texts = [_group(item) for item in items if not _has_aggregate(item.node)]
-        return f" GROUP BY {', '.join(texts)}" if texts else ""
+            found = [item.value for item in items if not _has_aggregate(item.node)]
+        for value in found:
+            if value.type.root in NESTED:
+                raise InvalidRequestError(f"sql: GROUP BY: rows cannot be compared by {value.type} here")
+        return found
 
     def _order(self, node: Node, items: Sequence[Item], resolver: QueryResolver) -> list[str]:
         distinct, clause = node.args.get("distinct"), node.args["order"]
-        inside = self._of_items(items, resolver, first=True)
+        inside = self._of_items(items, resolver)
 
         def place(node: Node) -> str:
             if _is_number(node):
@@ -235,11 +244,11 @@ class Translation:
         return [resolver.ordered(one, place) for one in clause.expressions]
 
     def _of_items(
-        self, items: Sequence[Item], resolver: QueryResolver, *, first: bool = False
+        self, items: Sequence[Item], resolver: QueryResolver, keys: Sequence[Expression] | None = None
     ) -> QueryResolver:
-        """Return a resolver that knows the names of SELECT, too. ``first``: they go before those of the tables."""
+        """Return a resolver that knows the names of SELECT, too. ``keys``: of HAVING, what it groups by."""
         assert isinstance(resolver.scope, Relations)
-        return QueryResolver(resolver.at, _OfItems.over(resolver.scope, items, first), resolver.inner)
+        return QueryResolver(resolver.at, _OfItems.over(resolver.scope, items, keys), resolver.inner)
 
     # FROM
 
@@ -274,7 +283,7 @@ class Translation:
         conditions = []
         if join.args.get("on"):
             resolver = self._resolver(scope, known)
-            conditions.append(resolver.clause(join.args["on"]))
+            conditions.append(duckdb_text(resolver.bare(join.args["on"])))
         for one in using:
             conditions.append(self._merge(one.name, before, right, scope, side))
         words = " ".join(word for word in (SIDES[side], KINDS[kind]) if word)
@@ -347,14 +356,17 @@ class Translation:
 
 @dataclass(frozen=True)
 class _OfItems(Relations):
-    """The names of SELECT, and those of the tables. ``first``: which go before the others."""
+    """The names of SELECT, and those of the tables, which it hides; except in HAVING those of ``keys``."""
 
     items: Sequence[Item] = ()
-    first: bool = False
+    keys: Sequence[Expression] | None = None
 
     @classmethod
-    def over(cls, scope: Relations, items: Sequence[Item], first: bool) -> _OfItems:
-        return cls(scope.tables, scope.relations, scope.merged, scope.outer, items, first)
+    def over(cls, scope: Relations, items: Sequence[Item], keys: Sequence[Expression] | None) -> _OfItems:
+        return cls(scope.tables, scope.relations, scope.merged, scope.outer, items, keys)
+
+    def of_rows(self) -> Relations:
+        return Relations(self.tables, self.relations, self.merged, self.outer)
 
     def find(self, table: str, name: str) -> list[tuple[str, Typed]]:
         own = [
@@ -366,9 +378,27 @@ class _OfItems(Relations):
         others = super().find(table, name)
         if not own or not others:
             return own or others
-        if {text for _, (text, _) in own} == {text for _, (text, _) in others}:
+        named = {text for _, (text, _) in others}
+        if len(own) > 1 or {text for _, (text, _) in own} == named:  # a name of two items is none of theirs
             return others
-        return own if self.first else own + others  # which of them HAVING means, the rows depend on
+        if self.keys is None:
+            return own
+        if named & {duckdb_text(key) for key in self.keys}:
+            return others
+        # Spark takes a value for the key as which it is written, and any other name for that of SELECT.
+        inside = any(
+            isinstance(part, Column) and part.name in named for key in self.keys for part in walk(key)
+        )
+        return own + others if inside else own
+
+
+def _grouped(query: Query) -> Query:
+    """Return a query whose rows are as Spark groups them."""
+    if not any(kind.root in FLOATS for _, kind in query.columns):
+        return query
+    values = [grouped(Column(f"c{i}", kind)) for i, (_, kind) in enumerate(query.columns)]
+    listed = ", ".join(f"{duckdb_text(value)} AS c{i}" for i, value in enumerate(values))
+    return replace(query, text=f"SELECT {listed} FROM ({query.text})")
 
 
 def _problem(node: Node, problem: str) -> InvalidRequestError:
@@ -376,10 +406,20 @@ def _problem(node: Node, problem: str) -> InvalidRequestError:
 
 
 def _own_name(node: Node) -> str:
-    """Return the name of a column that has no alias: that of the column, or the text of what is computed."""
-    if isinstance(node, exp.Column):
-        return str(node.name)
+    """Return the name of a column that has no alias: that of the column, also if cast, or the text of a value."""
+    inner = _bare(node)
+    if isinstance(inner, exp.Cast):
+        inner = _bare(inner.this)
+    if isinstance(inner, exp.Column):
+        return str(inner.name)
     return str(node.sql(SPARK, normalize_functions="lower")).replace("count(*)", "count(1)")
+
+
+def _bare(node: Node) -> Node:
+    """Return what is in parentheses."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    return node
 
 
 def _is_number(node: Node) -> bool:
@@ -400,10 +440,14 @@ def _named(node: Node, items: Sequence[Item]) -> Item | None:
     return same[0] if len(same) == 1 else None
 
 
-def _group(item: Item) -> str:
-    if item.value.type.root in NESTED:
-        raise InvalidRequestError(f"sql: GROUP BY: rows cannot be compared by {item.value.type} here")
-    return duckdb_text(item.value)
+def _of_group(value: Expression, keys: Sequence[Expression]) -> Expression:
+    """Return a value of a group, in which each of the ``keys`` is as the group has it."""
+    texts = {duckdb_text(key) for key in keys if key.type.root in FLOATS}
+
+    def known(part: Expression) -> Expression | None:
+        return grouped(part) if part.type.root in FLOATS and duckdb_text(part) in texts else None
+
+    return rewritten(value, lambda column: known(column) or column, known) if texts else value
 
 
 def _has_aggregate(node: Node | None) -> bool:

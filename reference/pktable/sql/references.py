@@ -83,8 +83,10 @@ def references(text: str) -> list[Reference]:
         raise NotUnderstoodError(
             f"{place}, at {found.get('highlight', '')!r}: {found.get('description')}"
         ) from None
-    except (errors.SqlglotError, RecursionError) as error:
+    except errors.SqlglotError as error:
         raise NotUnderstoodError(str(error).partition("\n")[0]) from None
+    except RecursionError:
+        raise NotUnderstoodError("it is nested too deeply") from None
     if tree.find(exp.Command) is not None:
         raise NotUnderstoodError(f"{words.first} …")
     named = sorted(

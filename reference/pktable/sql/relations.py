@@ -69,6 +69,10 @@ class Relations(Scope):
         self.relations.append(relation)
         self.tables[relation.alias] = {}  # type: ignore[index]  # the resolver asks which there are
 
+    def of_rows(self) -> Relations:
+        """Return the scope of what is computed of each row, as an aggregate is: without the names of SELECT."""
+        return self
+
     def find(self, table: str, name: str) -> list[tuple[str, Typed]]:
         """Return what a name may mean, in this query, and only without that in the one around."""
         if not table and name.lower() in self.merged:
