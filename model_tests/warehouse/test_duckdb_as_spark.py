@@ -49,6 +49,8 @@ CAST(f AS BIGINT) FROM t WHERE id < 3
 CAST(q AS BIGINT)
 CAST(m AS DECIMAL(11, 1))
 CAST(q AS DOUBLE)
+CAST(x * 1e30D AS FLOAT)
+CAST(-x * 3.4028235677973365e28D AS FLOAT)
 CAST(b AS INT)
 CAST(k AS STRING)
 CAST(d AS STRING)
@@ -227,6 +229,9 @@ SELECT b, sum(id) id FROM t GROUP BY b HAVING id > 7 ORDER BY b
 SELECT b, sum(id) id FROM t GROUP BY b HAVING max(id) > 6 ORDER BY b
 SELECT id % 2 AS id, count(*) c FROM t GROUP BY id HAVING id > 3 ORDER BY 1
 SELECT NOT b AS b, count(*) c FROM t GROUP BY b HAVING b
+SELECT id, k IN (SELECT n FROM r) a, k NOT IN (SELECT id FROM r) c FROM t ORDER BY id
+SELECT id, NOT (k IN (SELECT id FROM r) OR b) c, NOT NOT k IN (SELECT n FROM r) e FROM t ORDER BY id
+SELECT id FROM t WHERE (k IN (SELECT n FROM r)) IS NULL OR NOT (k NOT IN (SELECT id FROM r) AND id > 2) ORDER BY id
 """.strip().splitlines()
 
 REFUSED = [
@@ -243,6 +248,7 @@ REFUSED = [
     "SELECT s FROM t UNION SELECT id FROM r",
     "SELECT id + 1 AS id FROM t GROUP BY id + 1 HAVING id > 2",
     "SELECT k, sum(id) FROM t GROUP BY b",
+    "SELECT id FROM t WHERE (k IN (SELECT n FROM r)) = false",
     "SELECT id FROM t JOIN r ON t.id = r.id",
     "SELECT id FROM t TABLESAMPLE (50 PERCENT)",
     "SELECT id FROM t LATERAL VIEW explode(array(1, 2)) e AS x",

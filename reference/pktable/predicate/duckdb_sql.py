@@ -41,6 +41,8 @@ OPERATORS: Final = {"<=>": "IS NOT DISTINCT FROM"}
 ARITHMETIC: Final = {"add": "+", "subtract": "-", "multiply": "*"}
 DIVISIONS: Final = {"divide": "/", "remainder": "%", "div": "//"}
 PARTS: Final = {"dayofyear": "dayofyear", "weekofyear": "week", "day": "day"}
+LARGER_THAN_FLOATS: Final = "CAST('3.4028235677973366e38' AS DOUBLE)"
+"""The smallest double of which no FLOAT is the nearest but infinity."""
 LETTER_CASE: Final = {"upper": "pktable_upper", "lower": "pktable_lower"}
 """The functions that DuckDB is given. Its own map each letter to one letter."""
 
@@ -133,6 +135,10 @@ def _cast(operand: str, found: DataType, t: DataType) -> str:
         operand = f"CAST({operand} AS VARCHAR)"  # a direct cast need not give the nearest double
     elif found.root in (*FLOATS, "DECIMAL") and t.root in INTEGER_BITS:
         operand = f"trunc({operand})"
+    if (found.root, t.root) == ("DOUBLE", "FLOAT"):  # DuckDB fails where there is no float so large
+        infinite = as_type(f"CASE WHEN {operand} > 0 THEN 'inf' ELSE '-inf' END", t)
+        is_larger = f"isfinite({operand}) AND abs({operand}) >= {LARGER_THAN_FLOATS}"
+        return f"(CASE WHEN {is_larger} THEN {infinite} ELSE {as_type(operand, t)} END)"
     return as_type(operand, t)
 
 

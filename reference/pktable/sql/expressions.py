@@ -21,7 +21,20 @@ from pktable.predicate.duckdb_sql import as_type, condition_text, duckdb_text
 from pktable.predicate.literals import MOST_DIGITS, decimal_type
 from pktable.predicate.resolver import Node, Resolver
 from pktable.predicate.scope import Scope
-from pktable.predicate.tree import BIGINT, BOOLEAN, DOUBLE, INT, NULL, STRING, Column, Expression, Literal
+from pktable.predicate.tree import (
+    BIGINT,
+    BOOLEAN,
+    DOUBLE,
+    INT,
+    NULL,
+    STRING,
+    And,
+    Column,
+    Expression,
+    Literal,
+    Operator,
+    Or,
+)
 from pktable.sql.relations import Relations
 
 
@@ -43,6 +56,13 @@ class Over:
         With an OVER it is, in Spark too.
         """
         return f"CASE WHEN {self.holds} THEN {value} END" if self.holds and not self.window else value
+
+
+def bare(node: Node) -> Node:
+    """Return what is in parentheses."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    return node
 
 
 @dataclass(frozen=True)
@@ -68,9 +88,9 @@ class QueryResolver(Resolver):
 
     def clause(self, node: Node) -> str:
         """Return the condition of WHERE or HAVING as SQL of DuckDB. Spark refuses a bare NULL there."""
-        return condition_text(self.bare(node))
+        return condition_text(self.present(node))
 
-    def bare(self, node: Node) -> Expression:
+    def present(self, node: Node) -> Expression:
         """Return a condition that is no NULL. Raises InvalidRequestError."""
         if isinstance(node, exp.Null):
             raise self.error("expected a condition", node)
@@ -106,7 +126,29 @@ class QueryResolver(Resolver):
         """Return whether a query has rows."""
         return Column(f"EXISTS ({self.inner(node.this, self.scope).text})", BOOLEAN)
 
-    def _among_rows(self, node: Node) -> Expression:
+    def compared(self, operator: Operator, left: Node, right: Node, node: Node) -> Expression:
+        if any(isinstance(bare(one), exp.In) and bare(one).args.get("query") for one in (left, right)):
+            raise self.error(
+                "a comparison with IN of a query is not supported here; use it as it is, or NOT", node
+            )
+        return super().compared(operator, left, right, node)
+
+    def negation(self, node: Node) -> Expression:
+        """Return NOT. It is brought to each IN of a query, as Spark does before it says what NULL is there."""
+        inner = bare(node.this)
+        if isinstance(inner, exp.In) and inner.args.get("query"):
+            return self._among_rows(inner, "NOT IN")
+        if not any(one.args.get("query") for one in inner.find_all(exp.In)):
+            return super().negation(node)
+        if isinstance(inner, exp.Not):
+            return self.condition(inner.this)
+        if isinstance(inner, exp.And | exp.Or):
+            parts = tuple(self.condition(exp.Not(this=one)) for one in inner.flatten())
+            return Or(parts) if isinstance(inner, exp.And) else And(parts)
+        return super().negation(node)
+
+    def _among_rows(self, node: Node, word: str = "IN") -> Expression:
+        """Return whether a value is one of the rows of a query, or is none. Where SQL has NULL, Spark has false."""
         self.expect_only(node, "this", "query")
         found = self.inner(node.args["query"], self.scope)
         if len(found.columns) != 1:
@@ -115,7 +157,7 @@ class QueryResolver(Resolver):
             [self.expression(node.this), Column("c0", found.columns[0][1])], node
         )
         rows = f"SELECT {duckdb_text(of_rows)} FROM ({found.text})"
-        return Column(f"({duckdb_text(operand)} IN ({rows}))", BOOLEAN)
+        return Column(f"coalesce({duckdb_text(operand)} {word} ({rows}), FALSE)", BOOLEAN)
 
     def aggregate(self, node: Node) -> Expression:
         """Return an aggregate of the rows of a group, or of those for which a FILTER holds."""
@@ -124,7 +166,7 @@ class QueryResolver(Resolver):
 
     def _aggregate(self, node: Node, over: Over) -> Expression:
         if isinstance(node, exp.Filter):
-            over = replace(over, holds=duckdb_text(self.bare(node.expression.this)))
+            over = replace(over, holds=duckdb_text(self.present(node.expression.this)))
             node = node.this
         handler = AGGREGATES.get(type(node))
         if handler is None:
@@ -284,6 +326,7 @@ AGGREGATES: Final[dict[type[Any], Callable[[QueryResolver, Node, Over], Expressi
 OF_QUERIES: Final[dict[type[Any], Callable[[QueryResolver, Node], Expression]]] = {
     **dict.fromkeys(AGGREGATES, QueryResolver.aggregate),
     exp.Filter: QueryResolver.aggregate,
+    exp.Not: QueryResolver.negation,
     exp.Window: QueryResolver.window,
     exp.Subquery: QueryResolver.subquery,
     exp.Exists: QueryResolver.exists,

@@ -22,7 +22,7 @@ from pktable.predicate.duckdb_sql import duckdb_text, grouped
 from pktable.predicate.resolver import Node, quoted
 from pktable.predicate.scope import Scope
 from pktable.predicate.tree import Column, Compare, Expression, rewritten, walk
-from pktable.sql.expressions import AGGREGATES, Query, QueryResolver, of_one_type
+from pktable.sql.expressions import AGGREGATES, Query, QueryResolver, bare, of_one_type
 from pktable.sql.relations import Relation, Relations, Typed
 
 SET_OPERATIONS: Final = {exp.Union: "UNION", exp.Except: "EXCEPT", exp.Intersect: "INTERSECT"}
@@ -283,7 +283,7 @@ class Translation:
         conditions = []
         if join.args.get("on"):
             resolver = self._resolver(scope, known)
-            conditions.append(duckdb_text(resolver.bare(join.args["on"])))
+            conditions.append(duckdb_text(resolver.present(join.args["on"])))
         for one in using:
             conditions.append(self._merge(one.name, before, right, scope, side))
         words = " ".join(word for word in (SIDES[side], KINDS[kind]) if word)
@@ -407,19 +407,12 @@ def _problem(node: Node, problem: str) -> InvalidRequestError:
 
 def _own_name(node: Node) -> str:
     """Return the name of a column that has no alias: that of the column, also if cast, or the text of a value."""
-    inner = _bare(node)
+    inner = bare(node)
     if isinstance(inner, exp.Cast):
-        inner = _bare(inner.this)
+        inner = bare(inner.this)
     if isinstance(inner, exp.Column):
         return str(inner.name)
     return str(node.sql(SPARK, normalize_functions="lower")).replace("count(*)", "count(1)")
-
-
-def _bare(node: Node) -> Node:
-    """Return what is in parentheses."""
-    while isinstance(node, exp.Paren):
-        node = node.this
-    return node
 
 
 def _is_number(node: Node) -> bool:
