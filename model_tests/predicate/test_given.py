@@ -230,3 +230,14 @@ def test_as_many_parts_as_a_caller_may_write_do_not_end_the_process() -> None:
     among = In(x, (0.0, -2.5, NAN, *map(float, range(10, 20_000))), has_null=True)
     assert filtered(among, ROWS, "where")["k"].to_pylist() == [1, 2]
     assert filtered(Not(among), ROWS, "where")["k"].to_pylist() == []
+
+
+@covers("WH-33")
+def test_a_condition_that_can_be_parsed_can_be_evaluated() -> None:
+    for text, rows in (("k = " + " + ".join(["k"] * 180), 0), ("NOT " * 60 + "k = 1", 1)):
+        found = parse(text, FIELDS)
+        assert found.filter(ROWS.slice(1)).num_rows == rows
+        assert found.text
+        assert found.never_fails == (rows == 1)
+    with pytest.raises(InvalidRequestError, match="expression is nested too deeply"):
+        parse("k = " + " + ".join(["k"] * 290), FIELDS)

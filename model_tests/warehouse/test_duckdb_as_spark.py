@@ -229,6 +229,8 @@ SELECT b, sum(id) id FROM t GROUP BY b HAVING id > 7 ORDER BY b
 SELECT b, sum(id) id FROM t GROUP BY b HAVING max(id) > 6 ORDER BY b
 SELECT id % 2 AS id, count(*) c FROM t GROUP BY id HAVING id > 3 ORDER BY 1
 SELECT NOT b AS b, count(*) c FROM t GROUP BY b HAVING b
+SELECT t.id, r.n FROM t LEFT JOIN r ON t.id = r.id AND upper(t.s) = upper(r.s) ORDER BY t.id
+SELECT t.id FROM t, r WHERE t.id = r.id AND length(r.s) > 2 AND 10 DIV t.id > 1
 SELECT id, k IN (SELECT n FROM r) a, k NOT IN (SELECT id FROM r) c FROM t ORDER BY id
 SELECT id, NOT (k IN (SELECT id FROM r) OR b) c, NOT NOT k IN (SELECT n FROM r) e FROM t ORDER BY id
 SELECT id FROM t WHERE (k IN (SELECT n FROM r)) IS NULL OR NOT (k NOT IN (SELECT id FROM r) AND id > 2) ORDER BY id

@@ -101,13 +101,25 @@ def as_type(text: str, t: DataType) -> str:
 def condition_text(expression: Expression) -> str:
     """Return the condition of WHERE or HAVING, where NULL drops a row as FALSE does.
 
-    A part that may fail is evaluated only for rows that the parts before it keep, as Spark does.
+    A part that may fail is evaluated only for rows that the parts before it keep, as Spark does. The other parts are
+    said by themselves, too, because DuckDB finds no join in a CASE.
     """
-    *before, last = conjuncts(expression)
-    if not any(map(may_fail, (*before, last)[1:])):
+    parts = [(duckdb_text(one), may_fail(one)) for one in conjuncts(expression)]
+    last = max((i for i, (_, fails) in enumerate(parts) if fails), default=0)
+    if not last:
         return duckdb_text(expression)
-    guards = " ".join(f"WHEN {duckdb_text(one)} IS NOT TRUE THEN FALSE" for one in before)
-    return f"(CASE {guards} ELSE {duckdb_text(last)} END)"
+    guards = " ".join(f"WHEN {text} IS NOT TRUE THEN FALSE" for text, _ in parts[:last])
+    plain = "".join(f"{text} AND " for text, fails in parts if not fails)
+    return f"({plain}(CASE {guards} ELSE {parts[last][0]} END))"
+
+
+def join_text(expression: Expression) -> str:
+    """Return the condition of ON. Values that are to be equal are said by themselves, as DuckDB joins by them."""
+    parts = conjuncts(expression)
+    equal = [one for one in parts if isinstance(one, Compare) and one.operator == "=" and not may_fail(one)]
+    rest = tuple(one for one in parts if one not in equal)
+    others = [duckdb_text(And(rest))] if rest else []
+    return " AND ".join([*map(duckdb_text, equal), *others])
 
 
 def grouped(expression: Expression) -> Expression:

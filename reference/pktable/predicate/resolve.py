@@ -6,6 +6,7 @@ Clauses: RD-6.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from pktable_spec.errors import InvalidRequestError
 from sqlglot import errors, exp
@@ -14,7 +15,13 @@ from pktable.format.types import Field
 from pktable.predicate.dialect import SPARK
 from pktable.predicate.resolver import Node, Resolver, quoted
 from pktable.predicate.scope import Scope
-from pktable.predicate.tree import Expression
+from pktable.predicate.tree import Expression, depth
+
+DEEPEST: Final = 200
+"""How deeply a condition may be nested: whoever evaluates it calls itself for each level, twice or three times.
+
+Clauses: WH-33.
+"""
 
 
 def resolve(where: str, fields: Sequence[Field]) -> Expression:
@@ -58,9 +65,12 @@ def _resolved(
     try:
         nodes = SPARK.parse_into(exp.Condition, text)
         if len(nodes) != 1 or nodes[0] is None:
-            found = "none" if nodes[0] is None else str(len(nodes))
-            raise InvalidRequestError(f"{at}: expected one condition, found {found}")
-        return meaning(Resolver(at, scope), nodes[0])
+            count = "none" if nodes[0] is None else str(len(nodes))
+            raise InvalidRequestError(f"{at}: expected one condition, found {count}")
+        found = meaning(Resolver(at, scope), nodes[0])
+        if depth(found) > DEEPEST:
+            raise RecursionError
+        return found
     except errors.ParseError as error:
         raise InvalidRequestError(f"{at}: {_parse_problem(error)}") from None
     except errors.TokenError:

@@ -181,6 +181,14 @@ def walk(expression: Expression) -> Iterator[Expression]:
         yield from walk(child)
 
 
+def depth(expression: Expression) -> int:
+    """Return how deeply the parts of an expression are nested."""
+    found, level = 0, [expression]
+    while level:
+        found, level = found + 1, [part for one in level for part in children(one)]
+    return found
+
+
 def conjuncts(expression: Expression) -> tuple[Expression, ...]:
     """Return the conditions that must all hold for ``expression`` to hold."""
     return expression.operands if isinstance(expression, And) else (expression,)

@@ -18,7 +18,7 @@ from sqlglot import exp
 
 from pktable.format.types import FLOATS, NESTED, DataType
 from pktable.predicate.dialect import SPARK
-from pktable.predicate.duckdb_sql import duckdb_text, grouped
+from pktable.predicate.duckdb_sql import duckdb_text, grouped, join_text
 from pktable.predicate.resolver import Node, quoted
 from pktable.predicate.scope import Scope
 from pktable.predicate.tree import Column, Compare, Expression, rewritten, walk
@@ -283,7 +283,7 @@ class Translation:
         conditions = []
         if join.args.get("on"):
             resolver = self._resolver(scope, known)
-            conditions.append(duckdb_text(resolver.present(join.args["on"])))
+            conditions.append(join_text(resolver.present(join.args["on"])))
         for one in using:
             conditions.append(self._merge(one.name, before, right, scope, side))
         words = " ".join(word for word in (SIDES[side], KINDS[kind]) if word)
