@@ -16,6 +16,19 @@ from pktable_spec.covers import covers
 ROW = [{"id": 1, "v": 1}]
 COLUMNS = "id BIGINT, v INT"
 
+UPKEEP: dict[str, Callable[[Table], Any]] = {
+    "branch": lambda table: table.create_branch("b"),
+    "empty branch": lambda table: table.create_branch("b", empty=True),
+    "delete branch": lambda table: table.delete_branch("b"),
+    "create tag": lambda table: table.create_tag("t", snapshot=1),
+    "delete tag": lambda table: table.delete_tag("t"),
+    "rename tag": lambda table: table.rename_tag("t", "u"),
+    "consumer": lambda table: table.set_consumer("c", next_snapshot=1),
+    "delete consumer": lambda table: table.delete_consumer("c"),
+    "orphans": Table.remove_orphans,
+    "repair": Table.repair,
+    "expire": lambda table: table.expire_snapshots(retain_last=1),
+}
 USES: dict[str, Callable[[Table], Any]] = {
     "read": Table.to_arrow,
     "snapshots": Table.snapshots,
@@ -23,8 +36,7 @@ USES: dict[str, Callable[[Table], Any]] = {
     "delete": lambda table: table.delete(where="id = 1"),
     "compact": lambda table: table.compact(),
     "alter": lambda table: table.alter(add="x INT"),
-    "expire": lambda table: table.expire_snapshots(retain_last=1),
-    "branch": lambda table: table.create_branch("b"),
+    **UPKEEP,
     **{f"metadata {name}": partial(Table.metadata, name=name) for name in NAMES},
     "tags": Table.tags,
     "branches": Table.branches,
@@ -89,8 +101,8 @@ def test_a_table_that_replaced_one_takes_no_rows_by_the_handle_of_the_former(
 
 
 @covers("TBL-60")
-@pytest.mark.parametrize("use", LISTINGS)
-def test_what_there_is_of_a_table_that_replaced_one_is_not_listed_by_the_handle_of_the_former(
+@pytest.mark.parametrize("use", [*LISTINGS, *UPKEEP])
+def test_a_table_that_replaced_one_is_neither_listed_nor_kept_up_by_the_handle_of_the_former(
     tmp_path: Path, use: str
 ) -> None:
     lake = Warehouse(tmp_path)
@@ -98,8 +110,10 @@ def test_what_there_is_of_a_table_that_replaced_one_is_not_listed_by_the_handle_
     table.upsert(ROW)
     lake.drop_table("t")
     lake.create_table("t", "id BIGINT, n STRING", primary_key="id").upsert([{"id": 1, "n": "x"}])
+    before = sorted(_files(tmp_path))
     with pytest.raises(InvalidRequestError, match=REPLACED):
         USES[use](table)
+    assert sorted(_files(tmp_path)) == before
 
 
 @covers("TBL-60")

@@ -97,8 +97,9 @@ class TableUpkeep:
         """Keep ``snapshot`` (by default the latest) readable under ``name``, also after it has expired.
 
         Raises InvalidRequestError if the name is taken or not allowed, or there is no snapshot yet;
-        SnapshotNotFoundError. Clauses: CMT-17, CMT-32.
+        SnapshotNotFoundError. Clauses: CMT-17, CMT-32, TBL-60.
         """
+        self.catalog.expect_opened()
         found = self.catalog.snapshots.latest_id() if snapshot is None else AsOf.given(snapshot).snapshot
         if found is None:
             raise InvalidRequestError(f"tag {name!r}: the table has no snapshot yet")
@@ -123,6 +124,7 @@ class TableUpkeep:
         Raises InvalidRequestError if the new name is taken or not allowed; SnapshotNotFoundError. Clauses: WH-19.
         """
         expect_tag_name(to)
+        self.catalog.expect_opened()
         self.catalog.expiry.copy_tag(name, self.catalog.snapshots.by_tag(name), to)
         self.delete_tag(name)
 
@@ -131,6 +133,7 @@ class TableUpkeep:
 
         Clauses: CMT-17, CMT-31.
         """
+        self.catalog.expect_opened()
         self.catalog.expiry.drop_tag(name)
 
     def tags(self) -> dict[str, Snapshot]:
@@ -154,6 +157,7 @@ class TableUpkeep:
         expect_flag("empty", empty)
         if (tag is not None) + (snapshot is not None) + empty > 1:
             raise InvalidRequestError("create_branch: expected one of tag, snapshot and empty")
+        self.catalog.expect_opened()
         branches, wanted = Branches(self.catalog), AsOf.given(snapshot, tag)
         latest = wanted.snapshot or self.catalog.snapshots.latest_id()
         if wanted.tag is not None:
@@ -177,6 +181,7 @@ class TableUpkeep:
         Stop those who write to it before. Raises InvalidRequestError if it is not there, or is the one that is open.
         Clauses: BRN-9.
         """
+        self.catalog.expect_opened()
         Branches(self.catalog).remove(name)
 
     def consumers(self) -> dict[str, int]:
@@ -195,10 +200,12 @@ class TableUpkeep:
         """
         wanted = AsOf.given(next_snapshot).snapshot
         assert wanted is not None, "it is given"
+        self.catalog.expect_opened()
         self.catalog.expiry.set_consumer(name, wanted)
 
     def delete_consumer(self, name: str) -> None:
         """Forget a consumer: expiries no longer keep what it has not read. Raises InvalidRequestError."""
+        self.catalog.expect_opened()
         self.catalog.expiry.consumers.remove(name)
 
     @measured("expire_snapshots")
@@ -221,6 +228,7 @@ class TableUpkeep:
         """
         expect_flag("dry_run", dry_run)
         limit = None if older_than is None else millis_of(older_than, "older_than")
+        self.catalog.expect_opened()
         return self.catalog.expiry.expire(
             retain_last=retain_last, older_than=limit, now_millis=now_millis(), dry_run=dry_run
         )
@@ -238,6 +246,7 @@ class TableUpkeep:
         """
         expect_flag("dry_run", dry_run)
         limit = now_millis() - ONE_DAY if older_than is None else millis_of(older_than, "older_than")
+        self.catalog.expect_opened()
         context = self.catalog.context
         found = find_orphans(context, limit)
         return found if dry_run else remove_orphans(context, found)
@@ -247,6 +256,7 @@ class TableUpkeep:
 
         Raises CorruptFileError. Clauses: CMT-50.
         """
+        self.catalog.expect_opened()
         return repair(self.catalog.context)
 
     @measured("rollback")
