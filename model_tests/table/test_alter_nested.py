@@ -100,7 +100,10 @@ def test_fields_change_and_old_rows_are_read_right(tmp_path: Path, format: str) 
         ({"add": {"r.": "INT"}}, "column 'r.': expected a name that is not empty"),
         ({"add": {"l.element.y.": "INT"}}, "column 'l.element.y.': expected a name that is not empty"),
         ({"add": {"r.\ud800": "INT"}}, r"field in r: expected text of whole characters, found '\\ud800'"),
-        ({"add": {"r.c": f"{'ARRAY<' * 63}INT{'>' * 63}"}}, "column r: expected types nested at most 64 levels"),
+        (
+            {"add": {"r.c": f"{'ARRAY<' * 63}INT{'>' * 63}"}},
+            "column r: expected types nested at most 64 levels",
+        ),
         ({"comment": {"r.a": "\ud800"}}, r"comment of column r.a: expected text of whole characters"),
         ({"add": {"r.c": "INT NOT NULL"}}, "r.c is added as INT NOT NULL"),
         ({"widen": {"r.a": "TINYINT"}}, "r.a cannot become TINYINT, because not every SMALLINT is one"),
