@@ -174,7 +174,7 @@ def put_schema(store: FileIO, paths: TablePaths, schema: TableSchema) -> bool:
 
 
 def check_definition(schema: TableSchema) -> None:
-    """Raise InvalidRequestError unless ``schema`` defines a table we can write.
+    """Raise InvalidRequestError unless ``schema`` defines a table we can write and read.
 
     Clauses: TBL-1, TBL-9, TBL-12, TBL-16, TBL-17, TBL-61.
     """
@@ -216,6 +216,7 @@ def check_definition(schema: TableSchema) -> None:
                 f"option bucket-key: column {field.name} is of type {field.type}; expected an atomic type"
             )
     kind.require_writable(schema, options)
+    options.require_readable()
 
 
 def _expect_texts(schema: TableSchema) -> None:
