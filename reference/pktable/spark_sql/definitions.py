@@ -9,7 +9,7 @@ Clauses: WH-14.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from pktable_spec.errors import InvalidRequestError
@@ -26,6 +26,7 @@ from pktable.sql.names import BY_PATH, Found
 from pktable.sql.references import references
 from pktable.sql.words import Name, Words, quoted
 from pktable.table import Table
+from pktable.warehouse import Warehouse
 
 PROVIDERS: Final = ("paimon", BY_PATH)
 PLACES: Final = ("FIRST", "AFTER")
@@ -128,14 +129,7 @@ def _create_table(
         struct = _struct(", ".join(part.written for part in columns or ()))
     else:
         struct = StructType([StructField(field.name, field.dataType) for field in rows.schema])
-    table = warehouse.create_table(
-        place.name,
-        struct,
-        primary_key=_names(options.pop(KEY, "")),
-        partition_by=partition or _names(options.pop(PARTITION, "")),
-        options=options,
-        comment=options.pop(COMMENT, "") or comment,
-    )
+    table = define(warehouse, place.name, struct, options, partition, comment)
     if rows is None:
         return nothing(queries)
     try:
@@ -147,6 +141,26 @@ def _create_table(
     effect = None if result is None else result.effect
     put = 0 if result is None else None if effect is None else effect.put
     return outcome(queries, result, num_affected_rows=put, num_inserted_rows=put)
+
+
+def define(
+    warehouse: Warehouse,
+    name: str,
+    struct: StructType,
+    given: Mapping[str, str],
+    partition: Sequence[str] = (),
+    comment: str = "",
+) -> Table:
+    """Make a table of columns and the properties ``given``. Raises as `Warehouse.create_table`. Clauses: WH-14."""
+    options = dict(given)
+    return warehouse.create_table(
+        name,
+        struct,
+        primary_key=_names(options.pop(KEY, "")),
+        partition_by=partition or _names(options.pop(PARTITION, "")),
+        options=options,
+        comment=options.pop(COMMENT, "") or comment,
+    )
 
 
 def drop(queries: Queries, words: Words) -> DataFrame | None:
@@ -218,7 +232,7 @@ def _altered(table: Table, words: Words) -> None:
         parts = words.group() if words.sees("(") else words.parts()
         _add(table, parts)
     elif words.take("RENAME", "COLUMN"):
-        old = _field_of(schema, words.name())
+        old = field_of(schema, words.name())
         words.expect("TO")
         table.alter(rename={old: str(words.name())})
     elif words.take("DROP", "PARTITION") or words.take("DROP", "IF", "EXISTS", "PARTITION"):
@@ -232,7 +246,7 @@ def _altered(table: Table, words: Words) -> None:
         known = {name.lower() for name in schema.value_names}
         table.alter(
             drop=[
-                _field_of(schema, name) for name in wanted if not if_exists or name.parts[0].lower() in known
+                field_of(schema, name) for name in wanted if not if_exists or name.parts[0].lower() in known
             ]
         )
     elif words.any_of("ALTER", "CHANGE") is not None:
@@ -270,7 +284,7 @@ def _add(table: Table, parts: Sequence[Words]) -> None:
     texts, move = [], {}
     for part in parts:
         given = part.name()
-        name = str(given) if len(given.parts) == 1 else _field_of(table.schema, given)
+        name = str(given) if len(given.parts) == 1 else field_of(table.schema, given)
         text = f"{quoted(name)} {part.until(*PLACES)}"
         texts.append(text)
         if place := _place(part):
@@ -279,11 +293,9 @@ def _add(table: Table, parts: Sequence[Words]) -> None:
 
 
 def _change(table: Table, words: Words) -> None:
-    name = _field_of(table.schema, words.name())
+    name = field_of(table.schema, words.name())
     if words.take("TYPE"):
-        struct = _struct(f"{quoted(name)} {words.rest()}")
-        (field,) = parse_definition(struct)
-        table.alter(widen={name: str(field.type)})
+        table.alter(widen={name: widened(_struct(f"{quoted(name)} {words.rest()}"))})
     elif words.take("COMMENT"):
         table.alter(comment={name: words.string()})
     elif words.take("DROP", "NOT", "NULL"):
@@ -292,6 +304,12 @@ def _change(table: Table, words: Words) -> None:
         table.alter(move={name: place})
     else:
         raise words.problem("TYPE, COMMENT, DROP NOT NULL, FIRST or AFTER")
+
+
+def widened(struct: StructType) -> str:
+    """Return the type of one column as `Table.alter` takes it."""
+    (field,) = parse_definition(struct)
+    return str(field.type)
 
 
 def _place(words: Words) -> str | None:
@@ -324,6 +342,11 @@ def _struct(text: str) -> StructType:
         struct = StructType.fromDDL(text)
     except PySparkException as error:
         raise InvalidRequestError(f"columns {text!r}: {str(error).strip().partition(chr(10))[0]}") from None
+    return plain(struct)
+
+
+def plain(struct: StructType) -> StructType:
+    """Return columns that have types and comments only. Raises InvalidRequestError for others. Clauses: WH-14."""
     for field in struct:
         others = [name for name in field.metadata if name != "comment"]
         if others:
@@ -348,7 +371,7 @@ def _one_name(words: Words, what: str) -> str:
     return name
 
 
-def _field_of(schema: TableSchema, name: Name) -> str:
+def field_of(schema: TableSchema, name: Name) -> str:
     """Return a column, or the path of a field inside of one, as `Table.alter` takes it."""
     first, *others = name.parts
     return ".".join((column_of(schema, first), *others))

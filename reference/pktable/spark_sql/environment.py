@@ -8,9 +8,14 @@ Clauses: WH-17.
 
 from __future__ import annotations
 
+from typing import Final
+
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from pktable.run.spark.workers import run_this_interpreter
+
+ALREADY_FOUND: Final = "DATA_SOURCE_ALREADY_EXISTS"
 
 
 def make_at_home(spark: SparkSession) -> None:
@@ -21,4 +26,10 @@ def make_at_home(spark: SparkSession) -> None:
     if run_this_interpreter(spark):
         from pktable.spark_source.data_source import PkTableSource  # late: it is for those who use it
 
-        spark.dataSource.register(PkTableSource)
+        try:
+            spark.dataSource.register(PkTableSource)
+        except AnalysisException as error:
+            if (
+                error.getCondition() != ALREADY_FOUND
+            ):  # pyspark 4.0 registers no source that it has found by itself
+                raise

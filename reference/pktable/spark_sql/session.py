@@ -55,13 +55,18 @@ class Session:
 
     def __init__(self, spark: SparkSession, warehouse: Warehouse, catalog: str) -> None:
         self.spark, self.warehouse = spark, warehouse
-        names = Names(warehouse, catalog, spark.catalog.tableExists, spark.catalog.databaseExists)
+        names = Names(warehouse, catalog, self._is_sparks, spark.catalog.databaseExists)
         self._queries = Queries(spark, names)
 
     def __getattr__(self, name: str) -> Any:
         if name in ("spark", "warehouse", "_queries"):  # not set yet, as while this is copied
             raise AttributeError(name)
         return getattr(self.spark, name)
+
+    def _is_sparks(self, name: str) -> bool:
+        """Whether Spark has a table or view of this name that is none of ours."""
+        catalog = self.spark.catalog
+        return bool(catalog.tableExists(name)) and catalog.currentCatalog() != self._queries.names.catalog
 
     def __repr__(self) -> str:
         return f"<Session of {self.warehouse!r}>"
@@ -166,7 +171,7 @@ def session(
     spark: SparkSession,
     warehouse: str | os.PathLike[str] | Warehouse,
     *,
-    catalog: str = CATALOG,
+    catalog: str | None = None,
     **settings: Any,
 ) -> Session:
     """Return ``spark`` with the tables of a warehouse in its SQL, and everything else as it was.
@@ -175,14 +180,15 @@ def session(
         lake.sql("SELECT * FROM shop.orders VERSION AS OF 3").show()
 
     * ``warehouse``: a path or URI with the ``settings`` of `Warehouse`, or a `Warehouse`.
-    * ``catalog``: what three-part names call it.
+    * ``catalog``: what three-part names call it, ``paimon`` without. If it is given, plain ``spark.sql`` and
+      ``spark.table`` know the tables by such names, too, in a classic session.
 
     A session on this machine also finds ``format("pktable")`` and runs this interpreter from now on.
-    Raises InvalidRequestError. Clauses: WH-10, WH-17.
+    Raises InvalidRequestError. Clauses: WH-10, WH-17, WH-37, WH-41.
     """
     if not hasattr(spark, "createDataFrame"):
         raise InvalidRequestError(f"spark: expected a SparkSession, found {spark!r}")
-    if not isinstance(catalog, str) or not catalog.isidentifier():
+    if catalog is not None and not (isinstance(catalog, str) and catalog.isidentifier()):
         raise InvalidRequestError(f"catalog: expected a name, found {catalog!r}")
     if not isinstance(warehouse, Warehouse):
         warehouse = Warehouse(warehouse, spark=spark, **settings)
@@ -191,7 +197,12 @@ def session(
             "warehouse: expected a path, or a Warehouse with the same spark=…, and no other settings"
         )
     make_at_home(spark)
-    return Session(spark, warehouse, catalog)
+    found = Session(spark, warehouse, catalog or CATALOG)
+    if catalog is not None:
+        from pktable.spark_sql.catalog.register import register  # late: it is for those who ask for it
+
+        register(found._queries)
+    return found
 
 
 __all__ = ["Session", "session"]

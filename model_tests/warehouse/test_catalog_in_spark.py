@@ -1,0 +1,374 @@
+"""Plain `spark.sql` knows the tables of a warehouse by a catalog in Python, and does what the session's SQL does."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import pktable
+import pytest
+from pktable import InvalidRequestError, Table
+from pktable.run import by_size
+from pktable.spark_sql.catalog import reading, register
+from pktable.spark_sql.catalog.machine import Machine
+from pktable_spec.covers import covers
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import (
+    AnalysisException,
+    IllegalArgumentException,
+    PySparkException,
+    UnsupportedOperationException,
+)
+
+from model_tests.backends.spark_session import spark_session
+
+pytestmark = [pytest.mark.spark, pytest.mark.versions]
+
+ROWS = [{"id": 1, "city": "Rome"}, {"id": 2, "city": "Oslo"}]
+DV = {"deletion-vectors.enabled": "true"}
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    # A session of its own, so that no other test has its catalog.
+    spark = spark_session().newSession()
+    found = pktable.session(spark, warehouse=tmp_path_factory.mktemp("lake"), catalog="lake")
+    found.warehouse.create_database("db")
+    yield found
+    spark.sql("USE spark_catalog")
+
+
+@pytest.fixture(autouse=True)
+def _small_work_stays_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(by_size, "SMALL_BYTES", 32 << 20)
+
+
+def made(lake: Any, name: str) -> Table:
+    lake.warehouse.drop_table(f"db.{name}", if_exists=True)
+    table: Table = lake.warehouse.create_table(
+        f"db.{name}", "id BIGINT, city STRING", primary_key="id", options=DV
+    )
+    table.upsert(ROWS)
+    return table
+
+
+def rows(lake: Any, query: str) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row) for row in lake.spark.sql(query).collect())
+
+
+@covers("WH-37")
+def test_plain_sql_reads_the_newest_snapshot_at_each_analysis_and_a_version_by_its_name(lake: Any) -> None:
+    table = made(lake, "t")
+    lake.spark.sql("CREATE OR REPLACE TEMPORARY VIEW oslo AS SELECT id FROM lake.db.t WHERE city = 'Oslo'")
+    before = lake.spark.table("lake.db.t")
+    assert rows(lake, "SELECT t.id, city FROM lake.db.t JOIN oslo USING (id)") == [(2, "Oslo")]
+    table.upsert([{"id": 3, "city": "Oslo"}])
+    assert rows(lake, "FROM oslo") == [(2,), (3,)]
+    assert before.count() == 2  # a DataFrame stays as it was analyzed
+    table.create_tag("first", snapshot=2)
+    assert rows(lake, "SELECT id FROM lake.db.t VERSION AS OF 'first'") == [(1,), (2,)]
+    assert rows(lake, "SELECT id FROM lake.db.t VERSION AS OF 4 WHERE id > 2") == [(3,)]
+    assert rows(lake, "SELECT count(*) FROM lake.db.t TIMESTAMP AS OF '2999-01-01'") == [(3,)]
+    assert rows(lake, "SELECT max(snapshot_id) FROM lake.db.`t$snapshots`") == [(4,)]
+
+
+@covers("WH-37")
+def test_its_plan_is_that_of_a_read_into_which_spark_pushes_filters(
+    lake: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = made(lake, "planned")
+    table.delete([{"id": 1}])
+    table.compact(full=True)
+    monkeypatch.setattr(by_size, "SMALL_BYTES", 0)
+
+    ((plan,),) = rows(lake, "EXPLAIN SELECT id FROM lake.db.planned WHERE city = 'Oslo'")
+    assert "PushedFilters: [IsNotNull(city), EqualTo(city,Oslo)]" in plan
+
+
+@covers("WH-38")
+def test_a_query_that_names_a_table_twice_reads_one_snapshot(
+    lake: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = made(lake, "twice")
+    read = Table.read
+
+    def read_and_commit(self: Table, **options: Any) -> Any:
+        found = read(self, **options)
+        table.upsert([{"id": table.count() + 1, "city": "new"}])
+        return found
+
+    monkeypatch.setattr(Table, "read", read_and_commit)
+    query = "SELECT count(t.id), count(u.id) FROM lake.db.twice t FULL JOIN lake.db.twice u USING (id)"
+    assert rows(lake, query) == [(2, 2)]
+    assert rows(lake, query) == [(3, 3)]
+
+
+@covers("WH-38")
+def test_rows_are_given_up_when_the_jvm_has_forgotten_their_view(
+    lake: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "FORGOTTEN_KEPT", 2)
+    machine = Machine(lake.spark, str)
+    views = reading.Views(machine, "nothing")
+    frame = lake.spark.range(1)
+    found = [views.table(("lake", "db", "t"), frame.schema, lambda: frame) for _ in range(10)]
+    assert len(views) == 10
+    kept = found.pop()
+    found.clear()
+    for _ in range(100):
+        gc.collect()
+        machine.jvm.System.gc()
+        kept = views.table(("lake", "db", "t"), frame.schema, lambda: frame)
+        if len(views) < 9:
+            break
+    assert 1 < len(views) < 9
+    assert kept.v1Table() is not None
+
+
+INSERTS = {
+    "values": "INSERT INTO {t} VALUES (2, 'Kobe'), (3, 'Lima')",
+    "some columns": "INSERT INTO {t} (id) SELECT 3",
+    "by name": "INSERT INTO {t} BY NAME SELECT 'Lima' AS city, 3L AS id",
+    "from itself": "INSERT INTO {t} SELECT id + 10, upper(city) FROM {t}",
+}
+
+
+@pytest.mark.parametrize("statement", INSERTS.values(), ids=list(INSERTS))
+@covers("WH-39")
+def test_an_insert_puts_what_the_same_insert_of_the_session_puts(lake: Any, statement: str) -> None:
+    made(lake, "here")
+    made(lake, "there")
+    lake.spark.sql(statement.format(t="lake.db.here"))
+    lake.sql(statement.format(t="db.there"))
+    left = rows(lake, "SELECT * FROM lake.db.here")
+    assert left == rows(lake, "SELECT * FROM lake.db.there") != [(1, "Rome"), (2, "Oslo")]
+
+
+@covers("WH-39")
+def test_dataframes_append_and_a_table_without_a_key_keeps_each_row(lake: Any) -> None:
+    frame = lake.spark.createDataFrame([(1, "Rome"), (2, "Oslo")], "id BIGINT, city STRING")
+    frame.writeTo("lake.db.plain").create()
+    frame.writeTo("lake.db.plain").append()
+    frame.write.insertInto("lake.db.plain")
+    frame.write.mode("append").saveAsTable("lake.db.plain")
+    assert rows(lake, "SELECT id, count(*) FROM lake.db.plain GROUP BY id") == [(1, 4), (2, 4)]
+
+
+OTHERS = {
+    "overwrite": "INSERT OVERWRITE lake.db.t VALUES (7, 'Lima')",
+    "delete": "DELETE FROM lake.db.t WHERE id = 1",
+    "delete all": "DELETE FROM lake.db.t",
+    "update": "UPDATE lake.db.t SET city = 'Lima'",
+    "merge": (
+        "MERGE INTO lake.db.t t USING (SELECT 1L AS id, 'x' AS city) s ON t.id = s.id "
+        "WHEN MATCHED THEN UPDATE SET *"
+    ),
+    "merge that inserts": (
+        "MERGE INTO lake.db.t t USING (SELECT 9L AS id, 'x' AS city) s ON t.id = s.id "
+        "WHEN NOT MATCHED THEN INSERT *"
+    ),
+}
+
+
+@covers("WH-39")
+def test_what_changes_rows_otherwise_is_refused_by_the_name_of_what_does_it(lake: Any) -> None:
+    table = made(lake, "t")
+    before = table.snapshots()
+    for statement in OTHERS.values():
+        with pytest.raises(
+            UnsupportedOperationException, match=r"db\.t: plain spark\.sql inserts.*lake\.sql"
+        ):
+            lake.spark.sql(statement)
+    frame = lake.spark.createDataFrame([(7, "Lima")], "id BIGINT, city STRING")
+    for write in (
+        frame.writeTo("lake.db.t").overwritePartitions,
+        lambda: frame.write.insertInto("lake.db.t", overwrite=True),
+    ):
+        with pytest.raises(UnsupportedOperationException, match=r"lake\.sql"):
+            write()
+    for statement in ("CREATE OR REPLACE TABLE lake.db.t (id BIGINT)", "TRUNCATE TABLE lake.db.t"):
+        with pytest.raises(PySparkException):
+            lake.spark.sql(statement)
+    with pytest.raises(PySparkException):
+        frame.writeTo("lake.db.t").createOrReplace()
+    assert table.snapshots() == before
+    assert rows(lake, "SELECT * FROM lake.db.t") == [(1, "Rome"), (2, "Oslo")]
+
+
+@covers("WH-40")
+def test_an_error_is_one_sentence_and_what_is_not_there_is_sparks_own_error(
+    lake: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made(lake, "t")
+    for query, error in {
+        "SELECT * FROM lake.db.nope": "TABLE_OR_VIEW_NOT_FOUND",
+        "SELECT * FROM lake.nope.t": "TABLE_OR_VIEW_NOT_FOUND",
+        "SHOW TABLES IN lake.nope": "SCHEMA_NOT_FOUND",
+        "CREATE TABLE lake.db.t (id INT)": "TABLE_OR_VIEW_ALREADY_EXISTS",
+        "CREATE NAMESPACE lake.db": "SCHEMA_ALREADY_EXISTS",
+    }.items():
+        with pytest.raises(AnalysisException) as found:
+            lake.spark.sql(query)
+        assert found.value.getCondition() == error
+    assert not lake.spark.catalog.tableExists("lake.db.nope")
+    lake.spark.sql("DROP TABLE IF EXISTS lake.db.nope")
+    with pytest.raises(IllegalArgumentException, match=r"^snapshot 99 does not exist or has expired"):
+        lake.spark.sql("SELECT * FROM lake.db.t VERSION AS OF 99")
+    with pytest.raises(UnsupportedOperationException, match=r"^alter: column id cannot be dropped"):
+        lake.spark.sql("ALTER TABLE lake.db.t DROP COLUMN id")
+    with pytest.raises(PySparkException, match="CAST_INVALID_INPUT"):
+        lake.spark.sql("INSERT INTO lake.db.t SELECT 3, upper(string(int(city))) FROM lake.db.t")
+    monkeypatch.setattr(lake.warehouse, "has_table", lambda name: 1 // 0)
+    with pytest.raises(Exception, match=r"RuntimeException: ZeroDivisionError: integer division"):
+        lake.spark.sql("SELECT * FROM lake.db.t")
+
+
+class Others:
+    """What other code lets the JVM call, and fails with an exception of the JVM."""
+
+    def __init__(self, jvm: Any) -> None:
+        self.jvm = jvm
+
+    def get(self) -> None:
+        raise Py4JJavaError("theirs", self.jvm.java.lang.IllegalStateException("theirs"))
+
+    class Java:
+        implements: ClassVar = ["java.util.function.Supplier"]
+
+
+@covers("WH-40")
+def test_errors_of_other_callbacks_stay_as_they_were(lake: Any) -> None:
+    jvm = lake.spark.sparkContext._jvm
+    with pytest.raises(Py4JJavaError) as found:
+        jvm.java.util.Optional.empty().orElseGet(Others(jvm))
+    assert found.value.java_exception.getClass().getName() == "py4j.Py4JException"
+
+
+@covers("WH-40")
+def test_threads_read_and_insert_at_once(lake: Any) -> None:
+    made(lake, "busy")
+    failed: list[BaseException] = []
+
+    def work(number: int) -> None:
+        try:
+            for i in range(3):
+                if number == 0:
+                    lake.spark.sql(f"INSERT INTO lake.db.busy VALUES ({10 + i}, 'x')")
+                ((left, right),) = rows(
+                    lake,
+                    "SELECT count(t.id), count(u.id) FROM lake.db.busy t FULL JOIN lake.db.busy u USING (id)",
+                )
+                assert left == right
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
+    assert rows(lake, "SELECT count(*) FROM lake.db.busy") == [(5,)]
+
+
+@covers("WH-41")
+def test_a_name_that_spark_has_is_refused_and_the_same_warehouse_takes_its_own_again(
+    lake: Any, tmp_path: Any
+) -> None:
+    pktable.session(lake.spark, warehouse=lake.warehouse.path, catalog="lake")
+    for name, why in {
+        "lake": f"catalog lake of {lake.warehouse.path}",
+        "spark_catalog": "one of this",
+    }.items():
+        with pytest.raises(
+            InvalidRequestError, match=rf"catalog='{name}': Spark has .*{why}.*; give another"
+        ):
+            pktable.session(lake.spark, warehouse=tmp_path, catalog=name)
+    other = pktable.session(spark_session().newSession(), warehouse=tmp_path, catalog="lake")
+    assert other.spark.sql("SHOW NAMESPACES IN lake").collect()[0][0] == "default"
+
+
+@covers("WH-41")
+def test_where_spark_takes_no_catalog_the_versions_and_the_other_way_are_named(
+    lake: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(register, "CATALOGS", "elsewhere")
+    spark = lake.spark.newSession()
+    with pytest.raises(InvalidRequestError, match=r"pyspark 4\.0 to 4\.3 .*, and pyspark .*lake\.sql"):
+        pktable.session(spark, warehouse=tmp_path, catalog="lake")
+    without = pktable.session(spark, warehouse=lake.warehouse.path)
+    made(lake, "t")
+    assert without.sql("SELECT count(*) FROM paimon.db.t").collect()[0][0] == 2
+    monkeypatch.setattr(register, "SparkSession", str)  # so that this is none of a classic session
+    with pytest.raises(InvalidRequestError, match=r"and Spark Connect cannot; leave catalog out"):
+        pktable.session(spark, warehouse=tmp_path, catalog="lake")
+
+
+DDL = (
+    "CREATE DATABASE {c}more",
+    "CREATE TABLE {c}more.t (id INT NOT NULL COMMENT 'the id', n SMALLINT, s STRING, p STRING) PARTITIONED BY (p) "
+    "COMMENT 'about' TBLPROPERTIES ('primary-key' = 'id,p', 'bucket' = '2')",
+    "ALTER TABLE {c}more.t ADD COLUMNS (x STRUCT<a: INT> COMMENT 'more' AFTER id, y INT)",
+    "ALTER TABLE {c}more.t ADD COLUMN x.b STRING",
+    "ALTER TABLE {c}more.t RENAME COLUMN y TO z",
+    "ALTER TABLE {c}more.t ALTER COLUMN n TYPE BIGINT",
+    "ALTER TABLE {c}more.t ALTER COLUMN s COMMENT 'text'",
+    "ALTER TABLE {c}more.t ALTER COLUMN s FIRST",
+    "ALTER TABLE {c}more.t DROP COLUMN z",
+    "ALTER TABLE {c}more.t SET TBLPROPERTIES ('snapshot.num-retained.max' = '20', 'comment' = 'more about')",
+    "ALTER TABLE {c}more.t UNSET TBLPROPERTIES ('snapshot.num-retained.max')",
+    "CREATE TABLE {c}more.u TBLPROPERTIES ('primary-key' = 'id') AS SELECT 1 AS id, 'x' AS s",
+    "ALTER TABLE {c}more.u RENAME TO more.v",
+    "CREATE TABLE {c}more.w (id INT)",
+    "DROP TABLE {c}more.w",
+)
+
+
+@covers("WH-42")
+def test_definitions_leave_what_the_same_statements_of_the_session_leave(lake: Any, tmp_path: Any) -> None:
+    other = pktable.session(spark_session(), warehouse=tmp_path)
+    for statement in DDL:
+        lake.spark.sql(statement.format(c="lake."))
+        other.sql(statement.format(c="paimon."))
+    assert lake.warehouse.tables("more") == other.warehouse.tables("more") == ["t", "v"]
+    for name in ("more.t", "more.v"):
+        mine, theirs = lake.warehouse.table(name), other.warehouse.table(name)
+        assert mine.schema.fields == theirs.schema.fields
+        assert (mine.schema.comment, mine.options) == (theirs.schema.comment, theirs.options)
+        assert mine.schema.primary_keys == theirs.schema.primary_keys
+        assert mine.schema.partition_keys == theirs.schema.partition_keys
+        assert mine.to_arrow() == theirs.to_arrow()
+    assert ("s", "string", "text") in rows(lake, "DESCRIBE lake.more.t")
+    assert rows(lake, "SHOW TABLES IN lake.more") == [("more", "t", False), ("more", "v", False)]
+    assert ("more",) in rows(lake, "SHOW NAMESPACES IN lake")
+    with pytest.raises(PySparkException, match="it has tables"):
+        lake.spark.sql("DROP DATABASE lake.more")
+    lake.spark.sql("DROP DATABASE lake.more CASCADE")
+    assert "more" not in lake.warehouse.databases()
+
+
+@covers("WH-42")
+def test_of_a_create_that_fails_or_is_refused_no_table_stays(lake: Any) -> None:
+    for definition, why in {
+        "(id INT) USING parquet": "USING parquet",
+        "(id INT) LOCATION '/tmp/x'": "location is not supported",
+        "(id INT) PARTITIONED BY (bucket(3, id))": "PARTITIONED BY bucket",
+        "(id INT) TBLPROPERTIES ('bukket' = '3')": "did you mean bucket",
+        "AS SELECT id, int(string(id) || 'x') AS n FROM range(2)": "cannot be cast",
+    }.items():
+        with pytest.raises(PySparkException, match=why):
+            lake.spark.sql(f"CREATE TABLE lake.db.failed {definition}")
+        assert not lake.warehouse.has_table("db.failed")
+
+
+@covers("WH-37")
+def test_the_catalog_may_be_the_current_one(lake: Any) -> None:
+    made(lake, "t")
+    lake.spark.sql("USE lake.db")
+    try:
+        assert rows(lake, "SELECT count(*) FROM t") == [(2,)]
+        assert lake.sql("SELECT count(*) FROM db.t").collect()[0][0] == 2
+    finally:
+        lake.spark.sql("USE spark_catalog.default")
