@@ -66,7 +66,9 @@ class Session:
     def _is_sparks(self, name: str) -> bool:
         """Whether Spark has a table or view of this name that is none of ours."""
         catalog = self.spark.catalog
-        return bool(catalog.tableExists(name)) and catalog.currentCatalog() != self._queries.names.catalog
+        return (
+            bool(catalog.tableExists(name)) and catalog.getTable(name).catalog != self._queries.names.catalog
+        )
 
     def __repr__(self) -> str:
         return f"<Session of {self.warehouse!r}>"

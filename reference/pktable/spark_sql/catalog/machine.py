@@ -28,6 +28,7 @@ from pyspark.sql.types import StructType
 
 SPARK: Final = "org.apache.spark.sql."
 CATALOG: Final = f"{SPARK}connector.catalog."
+CONVERTERS: Final = "scala.jdk.javaapi.CollectionConverters"
 ANSWERS_KEPT: Final = 64
 """How many answers are kept. py4j lets the JVM free an object as soon as Python has, which may be before it is read."""
 
@@ -55,6 +56,7 @@ class Machine:
         self.spark, self.lacking = spark, lacking
         self.gateway = spark.sparkContext._gateway
         self.jvm: Any = self.gateway.jvm
+        self._named: dict[str, Any] = {}
         self._answers: deque[Any] = deque(maxlen=ANSWERS_KEPT)
         ensure_callback_server_started(self.gateway)
         parameters = self.gateway.callback_server_parameters
@@ -75,15 +77,18 @@ class Machine:
     # Values
 
     def named(self, name: str) -> Any:
-        """Return a class of the JVM."""
-        found = self.jvm
-        for part in name.split("."):
-            found = getattr(found, part)
-        return found
+        """Return a class of the JVM; with # and a name, what the class has of that name. The JVM is asked once."""
+        if name not in self._named:
+            path, _, member = name.partition("#")
+            found = self.jvm
+            for part in filter(None, [*path.split("."), member]):
+                found = getattr(found, part)
+            self._named[name] = found
+        return self._named[name]
 
     def single(self, name: str) -> Any:
         """Return the instance of an object of Scala."""
-        return getattr(self.named(f"{name}$"), "MODULE$")
+        return self.named(f"{name}$#MODULE$")
 
     def array(self, kind: str, values: Iterable[Any] = ()) -> Any:
         """Return an array of a class."""
@@ -97,34 +102,34 @@ class Machine:
         return self.array("java.lang.String", values)
 
     def option(self, value: Any) -> Any:
-        return self.jvm.scala.Option.apply(value)
+        return self.named("scala.Option#apply")(value)
 
     def sequence(self, values: Iterable[Any]) -> Any:
         """Return an immutable Seq of Scala."""
-        java = self.jvm.java.util.ArrayList()
+        java = self.named("java.util.ArrayList")()
         for value in values:
             java.add(value)
-        return self.jvm.scala.jdk.javaapi.CollectionConverters.asScala(java).toSeq()
+        return self.named(f"{CONVERTERS}#asScala")(java).toSeq()
 
     def java_map(self, values: Mapping[str, str]) -> Any:
-        java = self.jvm.java.util.HashMap()
+        java = self.named("java.util.HashMap")()
         for name, value in values.items():
             java.put(name, value)
         return java
 
     def scala_map(self, values: Mapping[str, str]) -> Any:
         """Return an immutable Map of Scala."""
-        converted = self.jvm.scala.jdk.javaapi.CollectionConverters.asScala(self.java_map(values))
+        converted = self.named(f"{CONVERTERS}#asScala")(self.java_map(values))
         return getattr(self.single("scala.collection.immutable.Map"), "from")(converted)
 
     def java_set(self, values: Iterable[Any] = ()) -> Any:
-        java = self.jvm.java.util.HashSet()
+        java = self.named("java.util.HashSet")()
         for value in values:
             java.add(value)
         return java
 
     def java_schema(self, schema: StructType) -> Any:
-        return self.named(f"{SPARK}types.DataType").fromJson(schema.json())
+        return self.named(f"{SPARK}types.DataType#fromJson")(schema.json())
 
     # Errors
 

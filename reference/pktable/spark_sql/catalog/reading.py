@@ -57,11 +57,18 @@ class Views:
         self._by_view: dict[int, int] = {}
         self._forgotten: deque[int] = deque()
         self._queue = machine.jvm.java.lang.ref.ReferenceQueue()
-        self._definition = _empty_definition(machine)
+        some = _any_definition(machine)
+        (self._constructor,) = some.getClass().getConstructors()
+        count = some.productArity()
+        self._places = {some.productElementName(i): i for i in range(count)}
+        self._values = machine.array("java.lang.Object", map(some.productElement, range(count)))
         registry = machine.spark._jsparkSession.sessionState().tableFunctionRegistry()
         registry.createOrReplaceTempFunction(
             self.function, machine.offered(self, "scala.Function1"), "scala_udf"
         )
+        self.table(
+            (catalog, "", ""), StructType(), lambda: machine.spark.range(0)
+        )  # says what a release lacks
 
     def __len__(self) -> int:
         """How many views have rows now."""
@@ -105,18 +112,17 @@ class Views:
             viewOriginalText=text,
             comment=machine.option(comment or None),
         )
-        view = machine.jvm.java.lang.ref.WeakReference(definition, self._queue)
+        view = machine.named("java.lang.ref.WeakReference")(definition, self._queue)
         self._rows[number] = Rows(find, view)
         self._by_view[view.hashCode()] = number
         return machine.named(f"{CATALOG}V1Table")(definition)
 
     def _defined(self, **values: Any) -> Any:
         """Return the definition of a view with some ``values``. Which others there are differs between releases."""
-        found = self._definition
-        fields = [found.productElementName(i) for i in range(found.productArity())]
-        given = [values.get(name, found.productElement(i)) for i, name in enumerate(fields)]
-        (constructor,) = found.getClass().getConstructors()
-        return constructor.newInstance(self._machine.array("java.lang.Object", given))
+        given = self._machine.named("java.util.Arrays#copyOf")(self._values, len(self._places))
+        for name, value in values.items():
+            given[self._places[name]] = value
+        return self._constructor.newInstance(given)
 
     def _forget(self) -> None:
         """Forget the rows of views that the JVM has forgotten, but for the last ones."""
@@ -128,8 +134,8 @@ class Views:
             self._rows.pop(self._forgotten.popleft(), None)
 
 
-def _empty_definition(machine: Machine) -> Any:
-    """Return the definition of a view as this release of Spark makes it, to be copied."""
+def _any_definition(machine: Machine) -> Any:
+    """Return the definition of some view as this release of Spark makes it."""
     name = f"pktable_{uuid.uuid4().hex}"
     machine.spark.range(0).createTempView(name)
     try:

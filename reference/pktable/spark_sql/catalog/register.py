@@ -48,10 +48,7 @@ def register(queries: Queries) -> None:
         if there.isEmpty() and (configured or name.lower() in OF_SPARK):
             raise InvalidRequestError(f"catalog={name!r}: Spark has one of this name; give another")
         catalogs.put(name, Catalog(queries, ours).offered())
-    except (
-        Py4JError,
-        TypeError,
-    ) as error:  # what py4j and Python say of a method or a class that is not there
+    except (Py4JError, TypeError, KeyError, ValueError) as error:  # something of Spark's is not there
         raise _impossible(name, f"pyspark {pyspark.__version__}") from error
 
 
