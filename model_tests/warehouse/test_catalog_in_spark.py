@@ -139,9 +139,16 @@ INSERTS = {
 }
 
 
-@pytest.mark.parametrize("statement", INSERTS.values(), ids=list(INSERTS))
+SINCE_4_1 = ("some columns", "from itself")
+"""What Spark 4.0 refuses for tables of any such catalog."""
+
+
+@pytest.mark.parametrize("kind", INSERTS)
 @covers("WH-39")
-def test_an_insert_puts_what_the_same_insert_of_the_session_puts(lake: Any, statement: str) -> None:
+def test_an_insert_puts_what_the_same_insert_of_the_session_puts(lake: Any, kind: str) -> None:
+    statement = INSERTS[kind]
+    if kind in SINCE_4_1 and lake.spark.version.startswith("4.0"):
+        pytest.skip("Spark 4.0 refuses this")
     made(lake, "here")
     made(lake, "there")
     lake.spark.sql(statement.format(t="lake.db.here"))
@@ -173,6 +180,7 @@ OTHERS = {
         "MERGE INTO lake.db.t t USING (SELECT 9L AS id, 'x' AS city) s ON t.id = s.id "
         "WHEN NOT MATCHED THEN INSERT *"
     ),
+    "subquery": "INSERT INTO lake.db.t SELECT 9, 'x' WHERE 9 NOT IN (SELECT id FROM lake.db.t)",
 }
 
 
@@ -181,9 +189,7 @@ def test_what_changes_rows_otherwise_is_refused_by_the_name_of_what_does_it(lake
     table = made(lake, "t")
     before = table.snapshots()
     for statement in OTHERS.values():
-        with pytest.raises(
-            UnsupportedOperationException, match=r"db\.t: plain spark\.sql inserts.*lake\.sql"
-        ):
+        with pytest.raises(UnsupportedOperationException, match=r"db\.t: plain spark\.sql .*lake\.sql"):
             lake.spark.sql(statement)
     frame = lake.spark.createDataFrame([(7, "Lima")], "id BIGINT, city STRING")
     for write in (
@@ -222,8 +228,8 @@ def test_an_error_is_one_sentence_and_what_is_not_there_is_sparks_own_error(
         lake.spark.sql("SELECT * FROM lake.db.t VERSION AS OF 99")
     with pytest.raises(UnsupportedOperationException, match=r"^alter: column id cannot be dropped"):
         lake.spark.sql("ALTER TABLE lake.db.t DROP COLUMN id")
-    with pytest.raises(PySparkException, match="CAST_INVALID_INPUT"):
-        lake.spark.sql("INSERT INTO lake.db.t SELECT 3, upper(string(int(city))) FROM lake.db.t")
+    with pytest.raises(PySparkException, match="cannot be cast"):
+        lake.spark.sql("INSERT INTO lake.db.t SELECT int(string(id) || 'x'), 'x' FROM range(2)")
     monkeypatch.setattr(lake.warehouse, "has_table", lambda name: 1 // 0)
     with pytest.raises(Exception, match=r"RuntimeException: ZeroDivisionError: integer division"):
         lake.spark.sql("SELECT * FROM lake.db.t")

@@ -103,10 +103,12 @@ class WritableTable:
         frame = DataFrame(rows, self._machine.spark)
         self._table.put(aligned(frame, self._table.schema, None, {}, by_name=False))
 
-    # MERGE
+    # MERGE, and reads of a subquery: Spark takes the target of an INSERT for them
 
     def new_scan_builder(self, _: Any) -> Any:
-        raise only_inserts(self._machine, self.name())
+        raise self._machine.refusal(
+            f"{self.name()}: plain spark.sql does no MERGE, and no subquery that reads what its INSERT changes; {INSTEAD}"
+        )
 
     def new_row_level_operation_builder(self, _: Any) -> Any:
         raise only_inserts(self._machine, self.name())
