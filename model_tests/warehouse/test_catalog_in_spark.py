@@ -66,6 +66,8 @@ def test_plain_sql_reads_the_newest_snapshot_at_each_analysis_and_a_version_by_i
     assert rows(lake, "SELECT t.id, city FROM lake.db.t JOIN oslo USING (id)") == [(2, "Oslo")]
     table.upsert([{"id": 3, "city": "Oslo"}])
     assert rows(lake, "FROM oslo") == [(2,), (3,)]
+    whole = "db.t" if lake.spark.version < "4.2" else "lake.db.t"
+    assert rows(lake, f"SELECT {whole}.id FROM lake.db.t WHERE t.id < 2") == [(1,)]
     assert before.count() == 2  # a DataFrame stays as it was analyzed
     table.create_tag("first", snapshot=2)
     assert rows(lake, "SELECT id FROM lake.db.t VERSION AS OF 'first'") == [(1,), (2,)]
@@ -250,7 +252,7 @@ class Others:
 
 @covers("WH-40")
 def test_errors_of_other_callbacks_stay_as_they_were(lake: Any) -> None:
-    jvm = lake.spark.sparkContext._jvm
+    jvm = Machine(lake.spark, str).jvm
     with pytest.raises(Py4JJavaError) as found:
         jvm.java.util.Optional.empty().orElseGet(Others(jvm))
     assert found.value.java_exception.getClass().getName() == "py4j.Py4JException"

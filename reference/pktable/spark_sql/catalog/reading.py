@@ -24,6 +24,8 @@ from pyspark.sql.types import StructType
 
 from pktable.spark_sql.catalog.machine import CATALOG, SPARK, Machine
 
+WHOLE_NAME: Final = "multipartIdentifier"
+"""With it, since Spark 4.2, a column may be named with the catalog."""
 FORGOTTEN_KEPT: Final = 16
 """How many more views are found before the rows of one that the JVM has forgotten are."""
 
@@ -103,21 +105,24 @@ class Views:
             table, machine.option(database), machine.option(catalog)
         )
         text = machine.option(f"SELECT * FROM {self.function}({number})")
-        definition = self._defined(
-            identifier=identifier,
-            schema=machine.java_schema(schema),
-            partitionColumnNames=machine.sequence(partition_by),
-            properties=machine.scala_map(properties or {}),
-            viewText=text,
-            viewOriginalText=text,
-            comment=machine.option(comment or None),
-        )
+        values = {
+            "identifier": identifier,
+            "schema": machine.java_schema(schema),
+            "partitionColumnNames": machine.sequence(partition_by),
+            "properties": machine.scala_map(properties or {}),
+            "viewText": text,
+            "viewOriginalText": text,
+            "comment": machine.option(comment or None),
+        }
+        if WHOLE_NAME in self._places:
+            values[WHOLE_NAME] = machine.option(machine.sequence(name))
+        definition = self._defined(values)
         view = machine.named("java.lang.ref.WeakReference")(definition, self._queue)
         self._rows[number] = Rows(find, view)
         self._by_view[view.hashCode()] = number
         return machine.named(f"{CATALOG}V1Table")(definition)
 
-    def _defined(self, **values: Any) -> Any:
+    def _defined(self, values: Mapping[str, Any]) -> Any:
         """Return the definition of a view with some ``values``. Which others there are differs between releases."""
         given = self._machine.named("java.util.Arrays#copyOf")(self._values, len(self._places))
         for name, value in values.items():

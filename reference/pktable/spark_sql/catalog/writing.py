@@ -107,7 +107,7 @@ class WritableTable:
 
     def new_scan_builder(self, _: Any) -> Any:
         raise self._machine.refusal(
-            f"{self.name()}: plain spark.sql does no MERGE, and no subquery that reads what its INSERT changes; {INSTEAD}"
+            f"{self.name()}: plain spark.sql does no MERGE, and no subquery that reads what it inserts to; {INSTEAD}"
         )
 
     def new_row_level_operation_builder(self, _: Any) -> Any:
