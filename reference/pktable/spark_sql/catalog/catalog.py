@@ -17,10 +17,11 @@ from pktable_spec.errors import InvalidRequestError, PkTableError
 from pyspark.sql.types import StructType
 
 from pktable.run.spark.types import spark_schema
+from pktable.spark_source.options import KNOWN
 from pktable.spark_sql.catalog.changes import alter
 from pktable.spark_sql.catalog.machine import CATALOG, SPARK, Machine
 from pktable.spark_sql.catalog.reading import Views
-from pktable.spark_sql.catalog.writing import INSTEAD, WritableTable, only_inserts
+from pktable.spark_sql.catalog.writing import INSTEAD, WritableTable, expect_no_options, only_inserts
 from pktable.spark_sql.definitions import KEY, PROVIDERS, define, plain
 from pktable.spark_sql.queries import Queries, version
 from pktable.sql.names import Found
@@ -31,6 +32,8 @@ INTERFACES: Final = ("StagingTableCatalog", "SupportsNamespaces")
 ANALYSIS: Final = f"{SPARK}catalyst.analysis."
 OF_SPARK: Final = ("owner", "is_managed_location")
 """Properties that Spark gives to each table."""
+OPTIONS_OF_READING: Final = ("versionasof", "timestampasof")
+"""Those that Spark itself understands."""
 MICROS_OF_MILLI: Final = 1000
 
 
@@ -65,7 +68,8 @@ class Catalog:
         return self._machine.java_set()
 
     def table_state_option_keys(self) -> Any:
-        return self._machine.java_set()
+        """Return the options that Spark gives to `load_table`: those that a read must not ignore."""
+        return self._machine.java_set(KNOWN)
 
     def use_nullable_query_schema(self) -> bool:
         return True
@@ -157,7 +161,8 @@ class Catalog:
         if isinstance(how[0], (str, int)):
             return how[0], set()
         privileges = how[0]
-        if len(how) > 1:  # a context, since Spark 4.3
+        if len(how) > 1:  # a context and options, since Spark 4.3
+            expect_no_options(how[1], OPTIONS_OF_READING)
             privileges = how[0].writePrivileges()
             travel = how[0].timeTravel()
             if travel.isPresent():

@@ -8,9 +8,10 @@ Clauses: WH-39.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from pktable_spec.errors import InvalidRequestError
 from pyspark.sql import DataFrame
 
 from pktable.spark_sql.catalog.machine import CATALOG, SPARK, Machine, ThrownError
@@ -26,6 +27,17 @@ def only_inserts(machine: Machine, name: str) -> ThrownError:
     return machine.refusal(
         f"{name}: plain spark.sql inserts rows, and does no DELETE, UPDATE, MERGE or INSERT OVERWRITE; {INSTEAD}"
     )
+
+
+def expect_no_options(given: Any, known: Sequence[str] = ()) -> None:
+    """Raise InvalidRequestError for options of a read or a write but those that are ``known``. Clauses: WH-40."""
+    if given.isEmpty():
+        return
+    others = [name for name in given.keySet() if name.lower() not in known]
+    if others:
+        raise InvalidRequestError(
+            f"option {', '.join(others)}: a catalog takes none; use Table, format('pktable') or the sql of a session"
+        )
 
 
 class WritableTable:
@@ -79,7 +91,8 @@ class WritableTable:
 
     # INSERT
 
-    def new_write_builder(self, _: Any) -> Any:
+    def new_write_builder(self, info: Any) -> Any:
+        expect_no_options(info.options())
         return self._machine.offered(self, f"{WRITE}WriteBuilder")
 
     def build(self) -> Any:
