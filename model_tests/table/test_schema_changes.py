@@ -330,7 +330,7 @@ def test_first_row_reads_levels_above_zero_and_no_bucket_of_waiting_rows(tmp_pat
     assert [row["v"] for row in in_order(table.to_arrow(fresh=True))] == [0, 1, 2, 3, 4, 9]
     state = table.catalog.state()
     waiting = {(partition, -2): files for (partition, _), files in state.files.items()}
-    table.catalog.states.at = lambda snapshot: replace(state, files=waiting)  # type: ignore[method-assign]
+    table.catalog.states.opened = lambda snapshot: replace(state, files=waiting)  # type: ignore[method-assign]
     assert table.to_arrow().num_rows == 0
     assert table.catalog.context.place(*next(iter(waiting))).directory.endswith("/bucket-postpone")
 
