@@ -313,7 +313,9 @@ def test_an_option_that_asks_for_other_rows_is_refused_by_name(
 
 
 @covers("RD-13", "RD-20", "RD-21")
-def test_first_row_reads_levels_above_zero_and_no_bucket_of_waiting_rows(tmp_path: Path) -> None:
+def test_first_row_reads_levels_above_zero_and_no_bucket_of_waiting_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     table = Table.create(tmp_path, "k INT, v INT", primary_key=["k"], options={"write-only": "true"})
     numbers = pa.array(range(5), pa.int32())
     table.upsert(pa.table({"k": numbers, "v": numbers}))
@@ -330,7 +332,7 @@ def test_first_row_reads_levels_above_zero_and_no_bucket_of_waiting_rows(tmp_pat
     assert [row["v"] for row in in_order(table.to_arrow(fresh=True))] == [0, 1, 2, 3, 4, 9]
     state = table.catalog.state()
     waiting = {(partition, -2): files for (partition, _), files in state.files.items()}
-    table.catalog.states.opened = lambda snapshot: replace(state, files=waiting)  # type: ignore[method-assign]
+    monkeypatch.setattr(table.catalog.states, "opened", lambda _: replace(state, files=waiting))
     assert table.to_arrow().num_rows == 0
     assert table.catalog.context.place(*next(iter(waiting))).directory.endswith("/bucket-postpone")
 
