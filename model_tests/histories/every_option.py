@@ -36,7 +36,9 @@ PARTITIONS: Final[Mapping[str, Sequence[Any]]] = {
     "TIME(3)": (dt.time(0), dt.time(23, 59, 59, 999000)),
 }
 """Values of the partition column by its type."""
-ESCAPED: Final = "=/%"
+TIMES: Final = {dt.time(0): ("0", "00:00:00.0"), dt.time(23, 59, 59, 999000): ("86399999", "23:59:59.999")}
+"""What the values of TIME(3) are in the name of a directory, with legacy names and without."""
+ESCAPED: Final = "=/%:"
 EPOCH: Final = dt.date(1970, 1, 1)
 KEYS: Final = 5
 TEXTS: Final = ("", "a", "abc", "abd", "b" * 20, "\U0001f600" * 3, None)
@@ -221,9 +223,11 @@ class ManyOptions:
 
     def _directory(self, data: Path, value: Any, bucket: int) -> Path:
         text = str(value).lower() if isinstance(value, bool) else str(value)
+        legacy = self._options["partition.legacy-name"] == "true"
         if isinstance(value, dt.date):
-            legacy = self._options["partition.legacy-name"] == "true"
             text = str((value - EPOCH).days) if legacy else value.isoformat()
+        elif isinstance(value, dt.time):
+            text = TIMES[value][0 if legacy else 1]
         text = "".join(f"%{ord(one):02X}" if one in ESCAPED else one for one in text)
         default = self._options.get("partition.default-name", "__DEFAULT_PARTITION__")
         return data / f"p={text if text.strip() else default}" / f"bucket-{bucket}"
