@@ -37,7 +37,7 @@ PARTITIONS: Final[Mapping[str, Sequence[Any]]] = {
 }
 """Values of the partition column by its type."""
 TIMES: Final = {dt.time(0): ("0", "00:00:00.0"), dt.time(23, 59, 59, 999000): ("86399999", "23:59:59.999")}
-"""What the values of TIME(3) are in the name of a directory, with legacy names and without."""
+"""Values of TIME(3) in the name of a directory: with legacy names, and without."""
 ESCAPED: Final = "=/%:"
 EPOCH: Final = dt.date(1970, 1, 1)
 KEYS: Final = 5

@@ -98,6 +98,7 @@ ROOMS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "pktable/spark_source": ("source",),
     "pktable/spark_sql": ("warehouse",),
+    "pktable/spark_sql/catalog": ("warehouse/test_catalog_in_spark.py",),
     "pktable/sql": ("warehouse/test_sql_without_spark.py",),
     "pktable/statements": ("statements", "append/test_questions.py"),
     "pktable/store": ("stores", "warehouse", "commit", "seams/test_cache.py", "table/test_store_failures.py"),
@@ -112,6 +113,7 @@ ON_SPARK: Final = frozenset(
         "pktable/run/spark",
         "pktable/spark_source",
         "pktable/spark_sql",
+        "pktable/spark_sql/catalog",
         "pktable_hudi/spark",
         "pyspark_pktable",
     }

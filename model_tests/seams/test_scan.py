@@ -6,11 +6,15 @@ import pickle
 import shutil
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from pktable import InvalidRequestError, SnapshotNotFoundError, Table
+from pktable.run.together import in_turn
 from pktable.scan import Scan
 from pktable_spec.covers import covers
 
@@ -109,6 +113,8 @@ def test_a_limit_counts_rows_that_are_returned(table: Table, limit: int) -> None
 
 
 def test_batches_are_read_when_they_are_asked_for(table: Table) -> None:
+    many = range(40)
+    table.upsert(pa.table({"k": many, "v": ["c"] * 40, "p": [f"p{i}" for i in many]}))
     reader = table.to_batches()
     first = reader.read_next_batch()
     assert 0 < first.num_rows < 100
@@ -116,6 +122,22 @@ def test_batches_are_read_when_they_are_asked_for(table: Table) -> None:
         file.unlink()
     with pytest.raises(Exception, match="data file"):
         reader.read_all()
+
+
+def test_few_sources_are_begun_before_they_are_asked_for() -> None:
+    begun: list[int] = []
+
+    def source(number: int) -> Iterator[int]:
+        begun.append(number)
+        yield number
+
+    found = in_turn([partial(source, i) for i in range(50)], threads=2)
+    assert next(found) == 0
+    deadline = time.monotonic() + 0.2  # others would read ahead now
+    while len(begun) < 50 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert len(begun) <= 3
+    assert list(found) == list(range(1, 50))
 
 
 @covers("RD-10")

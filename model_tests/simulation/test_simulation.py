@@ -72,7 +72,7 @@ def test_a_fault_of_the_protocol_is_found_by_few_seeds(
 
 
 @covers("CMT-57", "META-54")
-@pytest.mark.parametrize("seed", [208, 433, 845])
+@pytest.mark.parametrize("seed", [40, 433, 845])
 def test_a_seed_shows_that_a_fence_counts_whose_number_was_free_again(seed: int) -> None:
     assert not isinstance(by_seed(seed), BadRun)
     with FREE_AGAIN.inject():

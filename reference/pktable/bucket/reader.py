@@ -263,21 +263,24 @@ class DataReader:
         except StorageError:
             raise
         except LIBRARY_ERRORS as error:
-            number = _errno(error)
-            if number is not None:  # of the system, not of a decoder
-                raise StorageError("read", self.path, number, os.strerror(number)) from error
+            failure = _of_the_store(error)
+            if failure is not None:  # not of a decoder
+                raise StorageError("read", self.path, *failure) from error
             first_line = str(error).strip().partition("\n")[0]
             raise CorruptFileError(
                 f"{self._format} data", at=self.path, expected="a readable file", found=first_line
             ) from error
 
 
-def _errno(error: BaseException) -> int | None:
-    """Return the number of an error of the system, None if it is none. The library for ORC only has it in its text."""
+def _of_the_store(error: BaseException) -> tuple[int, str] | None:
+    """Return the number and the text of an error of the system, None if it is none.
+
+    The library for ORC has the number in its text alone.
+    """
     if isinstance(error, OSError) and error.errno is not None:
-        return error.errno
+        return error.errno, error.strerror or str(error)
     found = IN_TEXT.search(str(error))
-    return int(found[1]) if found else None
+    return (int(found[1]), os.strerror(int(found[1]))) if found else None
 
 
 def without_deleted(

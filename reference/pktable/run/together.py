@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
-from itertools import chain
+from itertools import chain, islice
 from queue import Full, Queue
 from typing import Any, Final, TypeVar
 
@@ -82,14 +83,15 @@ def in_turn(
 ) -> Generator[Result, None, None]:
     """Yield what each of ``sources`` yields, one source after the other, while threads read ahead.
 
-    At most ``threads`` sources are open at the same time, each at most ``held`` results ahead of the caller. Raises the
-    error of the first source, in order, that failed. The threads stop if the caller stops early.
+    At most ``threads`` sources behind the caller's are begun, each at most ``held`` results ahead of the caller. So many
+    results are in memory, however small the sources are.
+    Raises the error of the first source, in order, that failed. The threads stop if the caller stops early.
     """
     if threads < 2 or len(sources) < 2:
         yield from chain.from_iterable(source() for source in sources)
         return
     stopped = threading.Event()
-    queues: list[Queue[tuple[bool, Any]]] = [Queue(held) for _ in sources]
+    rest, begun = iter(sources), deque[Queue[tuple[bool, Any]]]()
 
     def hand_over(queue: Queue[tuple[bool, Any]], is_last: bool, what: Any) -> None:
         while not stopped.is_set():
@@ -108,13 +110,20 @@ def in_turn(
         hand_over(queue, True, error)
 
     with ThreadPoolExecutor(threads) as pool:
+
+        def begin(count: int) -> None:
+            for source in islice(rest, count):
+                begun.append(Queue(held))
+                pool.submit(drain, source, begun[-1])
+
         try:
-            for source, queue in zip(sources, queues, strict=True):
-                pool.submit(drain, source, queue)
-            for queue in queues:
-                while not (got := queue.get())[0]:
+            begin(1 + threads)
+            while begun:
+                while not (got := begun[0].get())[0]:
                     yield got[1]
                 if got[1] is not None:
                     raise got[1]
+                begun.popleft()
+                begin(1)
         finally:
             stopped.set()
