@@ -83,8 +83,8 @@ def in_turn(
 ) -> Generator[Result, None, None]:
     """Yield what each of ``sources`` yields, one source after the other, while threads read ahead.
 
-    At most ``threads`` sources behind the caller's are begun, each at most ``held`` results ahead of the caller. So many
-    results are in memory, however small the sources are.
+    At most ``threads`` sources behind the caller's are begun, each at most ``held`` results ahead of the caller.
+    So many results are in memory, however small the sources are.
     Raises the error of the first source, in order, that failed. The threads stop if the caller stops early.
     """
     if threads < 2 or len(sources) < 2:
