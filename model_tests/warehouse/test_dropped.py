@@ -100,16 +100,23 @@ def test_a_table_that_replaced_one_takes_no_rows_by_the_handle_of_the_former(
     assert Warehouse(tmp_path).table("t").schema == other.schema
 
 
+def _replaced(path: Path) -> Table:
+    """Return the handle of a table of two rows whose place another one has taken since."""
+    lake = Warehouse(path)
+    table = lake.create_table("t", COLUMNS, primary_key="id")
+    table.upsert(ROW)
+    table.upsert([{"id": 2, "v": 2}])
+    lake.drop_table("t")
+    lake.create_table("t", "id BIGINT, n STRING", primary_key="id").upsert([{"id": 1, "n": "x"}])
+    return table
+
+
 @covers("TBL-60")
 @pytest.mark.parametrize("use", [*LISTINGS, *UPKEEP])
 def test_a_table_that_replaced_one_is_neither_listed_nor_kept_up_by_the_handle_of_the_former(
     tmp_path: Path, use: str
 ) -> None:
-    lake = Warehouse(tmp_path)
-    table = lake.create_table("t", COLUMNS, primary_key="id")
-    table.upsert(ROW)
-    lake.drop_table("t")
-    lake.create_table("t", "id BIGINT, n STRING", primary_key="id").upsert([{"id": 1, "n": "x"}])
+    table = _replaced(tmp_path)
     before = sorted(_files(tmp_path))
     with pytest.raises(InvalidRequestError, match=REPLACED):
         USES[use](table)
@@ -118,12 +125,7 @@ def test_a_table_that_replaced_one_is_neither_listed_nor_kept_up_by_the_handle_o
 
 @covers("TBL-60")
 def test_files_of_a_table_that_was_replaced_are_no_damage(tmp_path: Path) -> None:
-    lake = Warehouse(tmp_path)
-    table = lake.create_table("t", COLUMNS, primary_key="id")
-    table.upsert(ROW)
-    table.upsert([{"id": 2, "v": 2}])
-    lake.drop_table("t")
-    lake.create_table("t", "id BIGINT, n STRING", primary_key="id").upsert([{"id": 1, "n": "x"}])
+    table = _replaced(tmp_path)
     for name in ("snapshot", "second", "changes"):
         with pytest.raises(InvalidRequestError, match=REPLACED):
             USES[name](table)

@@ -26,7 +26,7 @@ from pktable.catalog.commit import Committer
 from pktable.catalog.manifests import Manifests
 from pktable.catalog.retention import Expiry
 from pktable.catalog.rollback import Rollback
-from pktable.catalog.schemas import not_as_opened, put_schema
+from pktable.catalog.schemas import expect_opened, put_schema
 from pktable.catalog.snapshots import SnapshotLog
 from pktable.catalog.state import StateLoader, TableState
 from pktable.context import TableContext
@@ -93,9 +93,7 @@ class Catalog:
 
     def expect_opened(self) -> None:
         """Raise InvalidRequestError if the table or branch was dropped or replaced since. Clauses: BRN-9, TBL-60."""
-        error = not_as_opened(self.context.store, self.context.paths, self.context.schema)
-        if error is not None:
-            raise error
+        expect_opened(self.context)
 
     @contextmanager
     def reading(self) -> Iterator[None]:

@@ -31,7 +31,7 @@ from pktable.catalog.earlier_commits import CommitIds, delta_commits_after
 from pktable.catalog.fences import BEGUN, FenceTakenError
 from pktable.catalog.manifests import Manifests, ManifestWriter, MissingManifestError
 from pktable.catalog.publish import Publisher, Put, Verdict
-from pktable.catalog.schemas import not_as_opened
+from pktable.catalog.schemas import expect_opened
 from pktable.catalog.snapshots import SnapshotLog
 from pktable.catalog.state import Delta, StateLoader, TableState, applied
 from pktable.context import TableContext
@@ -292,8 +292,8 @@ class Committer:
             return after
         remove_quietly(self._context.store, writer.paths)
         if outcome is Verdict.GONE:
-            store, paths = self._context.store, self._context.paths
-            raise not_as_opened(store, paths, self._context.schema) or gone(store, paths)
+            expect_opened(self._context)
+            raise gone(self._context.store, self._context.paths)
         if outcome is Verdict.BLOCKED:
             raise CommitConflictError(
                 f"{self._context.paths.snapshot(snapshot.id)} {BEGUN}", state.id

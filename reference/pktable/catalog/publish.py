@@ -91,7 +91,7 @@ class Publisher:
     """Puts the snapshots of one table."""
 
     def __init__(self, context: TableContext, snapshots: SnapshotLog, policy: RetryPolicy = ANSWERS) -> None:
-        self._store, self._paths, self._schema = context.store, context.paths, context.schema
+        self._context, self._store, self._paths = context, context.store, context.paths
         self._snapshots, self.policy = snapshots, policy
         self._fences: FenceLog = snapshots.fences
 
@@ -155,7 +155,7 @@ class Publisher:
         # A branch loses `schema-0` first, and then the snapshots there are; a table loses all, the base included, and
         # another may be there since.
         may_be_gone = self._paths.branch is not None or not is_base_there
-        if may_be_gone and not_as_opened(self._store, self._paths, self._schema):
+        if may_be_gone and not_as_opened(self._context):
             return self._take_back(put.snapshot, Verdict.GONE)
         return self._without_fences(put, fence, is_base_there=is_base_there)
 

@@ -17,6 +17,7 @@ from pktable_spec.vocabulary import KEY_PREFIX
 from pktable.catalog.arguments import expect_location, expect_text
 from pktable.catalog.branch_names import branch_of_name, gone, is_there, no_such_branch
 from pktable.catalog.definitions import column_names, option_texts, parse_definition
+from pktable.context import TableContext
 from pktable.format.metadata.schema import TableSchema, decode_schema, encode_schema
 from pktable.format.paths import SCHEMA, TablePaths, numbered, split_branch
 from pktable.format.type_text import DEEPEST
@@ -113,12 +114,22 @@ def schema_at(store: FileIO, path: str) -> TableSchema | None:
         return None
 
 
-def not_as_opened(store: FileIO, paths: TablePaths, schema: TableSchema) -> InvalidRequestError | None:
-    """Return the error of a table or branch that is no longer the one that was opened, None if it is.
+def expect_opened(context: TableContext) -> None:
+    """Raise InvalidRequestError if a table or branch was dropped or replaced since it was opened.
 
-    ``schema``: its latest when it was opened, which stays as it is for as long as the table does.
     Raises CorruptFileError. Clauses: BRN-9, TBL-60.
     """
+    error = not_as_opened(context)
+    if error is not None:
+        raise error
+
+
+def not_as_opened(context: TableContext) -> InvalidRequestError | None:
+    """Return what `expect_opened` raises of a table, None if it is the one that was opened.
+
+    Its latest schema of that time stays as it is for as long as the table does. Raises CorruptFileError.
+    """
+    store, paths, schema = context.store, context.paths, context.schema
     path = paths.schema(schema.id)
     found = schema_at(store, path)
     if found is None or (paths.branch is not None and not is_there(store, paths)):

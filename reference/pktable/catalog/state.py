@@ -16,7 +16,7 @@ from pktable_spec.options import POSTPONE_BUCKET
 from pktable_spec.vocabulary import DELETION_VECTORS, HASH
 
 from pktable.catalog.manifests import Manifests
-from pktable.catalog.schemas import not_as_opened
+from pktable.catalog.schemas import expect_opened
 from pktable.context import INDEX_FILES, TableContext
 from pktable.format.metadata.manifest import (
     ADD,
@@ -159,21 +159,14 @@ class StateLoader:
 
         Raises CorruptFileError, and InvalidRequestError if that was dropped or replaced since. Clauses: TBL-60.
         """
-        context = self._context
-
-        def expect_opened() -> None:
-            error = not_as_opened(context.store, context.paths, context.schema)
-            if error:
-                raise error
-
         if latest is None:
-            expect_opened()
+            expect_opened(self._context)
             return TableState()
         known: TableState | None = self._known.find(_key(latest))
         if known is not None:  # a snapshot that is still there was not replaced
             return known
-        looks: list[Callable[[], Any]] = [expect_opened, partial(self.at, latest)]
-        found: TableState = together(context.store, looks)[1]
+        looks: list[Callable[[], Any]] = [partial(expect_opened, self._context), partial(self.at, latest)]
+        found: TableState = together(self._context.store, looks)[1]
         return found
 
     def remember(self, state: TableState) -> None:
