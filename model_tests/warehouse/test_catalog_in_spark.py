@@ -325,7 +325,7 @@ def test_where_spark_takes_no_catalog_the_versions_and_the_other_way_are_named(
     without = pktable.session(spark, warehouse=lake.warehouse.path)
     made(lake, "t")
     assert without.sql("SELECT count(*) FROM paimon.db.t").collect()[0][0] == 2
-    monkeypatch.setattr(register, "SparkSession", str)  # so that this is none of a classic session
+    monkeypatch.setattr(register, "SparkSession", str)  # so that the session is not a classic one
     with pytest.raises(InvalidRequestError, match=r"and Spark Connect cannot; leave catalog out"):
         pktable.session(spark, warehouse=tmp_path, catalog="lake")
 

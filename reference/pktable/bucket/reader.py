@@ -273,7 +273,7 @@ class DataReader:
 
 
 def _of_the_store(error: BaseException) -> tuple[int, str] | None:
-    """Return the number and the text of an error of the system, None if it is none.
+    """Return the number and the text of an error of the system, None for any other error.
 
     The library for ORC has the number in its text alone.
     """

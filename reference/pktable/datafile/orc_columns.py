@@ -3,7 +3,7 @@
 The library for ORC has no times of the day, which are integers there, and no types of a limited length: CHAR and
 VARCHAR are stored as STRING, which readers take for them. Of a slice it writes the rows before it, too. It cuts a
 time before 1970 off towards 1970, and stores the fraction of the second below zero, which Java's reader does not take:
-`holds` says of which rows it would.
+`holds` says whether rows have no such time.
 
 Clauses: META-61, META-70, META-72, META-74, META-76.
 """
@@ -80,7 +80,7 @@ def _times(array: Any) -> Iterator[Any]:
         for part in array.flatten():
             yield from _times(part)
     elif pa.types.is_map(kind) or pa.types.is_list(kind):
-        # Only what is in the lists: the values of a slice are those of all rows.
+        # Only what is in the lists: a slice keeps the values of all rows.
         offsets = array.offsets
         first, last = (offsets[0].as_py(), offsets[-1].as_py()) if len(array) else (0, 0)
         for part in (array.keys, array.items) if pa.types.is_map(kind) else (array.values,):

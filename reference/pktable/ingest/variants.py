@@ -64,7 +64,7 @@ class _Parts(NamedTuple):
 
 
 def are_variants(parts: Sequence[pa.Array]) -> bool:
-    """Return whether the values and the dictionaries of rows, none of which is null, are those of VARIANTs.
+    """Return whether rows without nulls have the values and the dictionaries of VARIANTs.
 
     Text in them need not be UTF-8. Clauses: TBL-64.
     """
@@ -80,14 +80,14 @@ def are_variants(parts: Sequence[pa.Array]) -> bool:
     if names is None:
         return False
     level: _Parts | None = _Parts(value.starts, value.ends, names)
-    exact = True  # a value has no bytes behind it; a part can have those of the next one
+    exact = True  # a value has no bytes behind it; a part can have the next one behind it
     while level is not None and len(level.at):
         level, exact = _inside(value, level, exact=exact), False
     return level is not None
 
 
 def _name_counts(metadata: _Bytes) -> Integers | None:
-    """Return how many names each dictionary has, None if one is none."""
+    """Return how many names each dictionary has, None if one is damaged."""
     head = metadata.numbers(metadata.starts, 1)
     width = (head >> 6) + 1
     counts = metadata.numbers(metadata.starts + 1, width)
