@@ -222,7 +222,7 @@ PROTOCOL = (
         ),
         "CMT-49",
         "a: clean; b: write only",
-        "a past list_names tag; a past list_names tag; a past list_names branch; b; a", MISSING,
+        "a past list_names tag; a past list_names tag; a past list_names tag; b; a", MISSING,
     ),
     _mutant(
         16, "a committer does not look for expiries without fences",
@@ -532,7 +532,7 @@ PROTOCOL = (
     ),
     _mutant(
         51, "a clean-up does not keep what branches need",
-        reworded(readable_snapshots, ("in other_branches(store, paths):", "in ():")), "CMT-48",
+        reworded(readable_snapshots, ("in (*other_branches(store, paths), paths):", "in (paths,):")), "CMT-48",
         "a: branch, expire most", "a", "expected the orphans",
     ),
     _mutant(

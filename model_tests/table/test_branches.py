@@ -9,19 +9,25 @@ import pickle
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pyarrow as pa
 import pytest
 from pktable import (
     CommitConflictError,
+    CommitUnknownError,
     CorruptFileError,
     InvalidRequestError,
     NotATableError,
     SnapshotNotFoundError,
     Table,
 )
+from pktable.catalog import holds
+from pktable.catalog.consumers import Consumers
+from pktable.catalog.fast_forward import FastForward
 from pktable.store.file_io import LocalFileIO
 from pktable_spec.covers import covers
 
@@ -568,6 +574,86 @@ def test_a_fast_forward_during_other_work_loses_nothing(tmp_path: Path, other: W
             assert 9 in ids(table, snapshot=snapshots(table)[-1])
         expect_sound(table.path, checked=False)
         assert Table.open(table.path, branch="b").consumers() == {}
+
+
+def remove(table: Table) -> None:
+    with contextlib.suppress(InvalidRequestError):  # a fast-forward keeps its snapshots
+        table.delete_branch("b")
+
+
+def remove_and_clean(table: Table) -> None:
+    remove(table)
+    clean(table)
+
+
+def go_and_remove(table: Table) -> None:
+    go(table)
+    remove(table)
+
+
+@covers("BRN-8", "BRN-13", "CMT-29")
+@pytest.mark.parametrize(
+    ("one", "two"), [(clean, go_and_remove), (go, remove_and_clean), (remove_and_clean, go)]
+)
+def test_a_branch_that_is_removed_around_a_fast_forward_takes_nothing_along(
+    tmp_path: Path, one: Work, two: Work
+) -> None:
+    template = made(tmp_path / "t", "keys", 1, 2)
+    template.create_branch("b")
+    write(template.branch("b"), 3, 4)
+    template.branch("b").compact(full=True)
+    for table in preempted(tmp_path / "t", tmp_path / "one", Table.open, one, two):
+        assert ids(table) in ([1], [1, 2], [1, 2, 3], [1, 2, 3, 4])
+        expect_sound(table.path, checked=False)
+
+
+@covers("BRN-13", "CMT-50")
+def test_a_fast_forward_and_the_removal_of_its_branch_see_each_other(tmp_path: Path) -> None:
+    table = made(tmp_path / "t", "keys", 1)
+    table.create_branch("b")
+    write(table.branch("b"), 2)
+    source = table.branch("b").catalog
+    forward, consumers = FastForward(table.catalog, source), source.expiry.consumers
+    with (
+        forward.held(),
+        pytest.raises(InvalidRequestError, match="a fast-forward reads it; delete it afterw"),
+    ):
+        table.delete_branch("b")
+    assert consumers.all() == {}
+    with contextlib.suppress(CommitUnknownError), forward.held():
+        raise CommitUnknownError("a put that may still come", 2)
+    with pytest.raises(InvalidRequestError, match="check --repair"):
+        table.delete_branch("b")
+    assert len(table.repair()) == 2
+    removal = holds.new_hold(holds.REMOVAL)
+    consumers.put(removal, 1)
+    with pytest.raises(InvalidRequestError, match="another process removes it"):
+        table.fast_forward("b")
+    assert len(table.repair()) == 1
+    assert (table.fast_forward("b"), ids(table)) == ([2], [1, 2])
+
+
+@covers("BRN-13")
+@pytest.mark.parametrize("gone", ["schema/schema-0", "consumer/*"])
+def test_a_fast_forward_looks_whether_its_branch_is_there_after_its_consumers(
+    tmp_path: Path, gone: str
+) -> None:
+    table = made(tmp_path / "t", "keys", 1)
+    table.create_branch("b")
+    write(table.branch("b"), 2)
+    put, puts = Consumers.put, count(1)
+
+    def put_and_lose(consumers: Consumers, name: str, following: int) -> None:
+        put(consumers, name, following)
+        for path in Path(table.path).glob(f"branch/branch-b/{gone}") if next(puts) == 2 else ():
+            path.unlink()
+
+    with (
+        mock.patch.object(Consumers, "put", put_and_lose),
+        pytest.raises(InvalidRequestError, match="removes"),
+    ):
+        table.fast_forward("b")
+    assert (snapshots(table), table.branch("b").consumers() if gone == "consumer/*" else {}) == ([1], {})
 
 
 def interrupted(path: Path, work: Work, *, does: bool) -> Iterator[bool]:

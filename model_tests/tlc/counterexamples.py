@@ -54,6 +54,8 @@ def is_kept(model: Model) -> bool:
         "MovingSpec",
         "RetentionSpec",
         "FairRetention",
+        "ForwardSpec",
+        "FairForward",
         "AppendSpec",
         "FairAppend",
         *of_hudi,

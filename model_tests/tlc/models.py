@@ -271,6 +271,15 @@ def _retention_scope(constants: Mapping[str, Any]) -> str:
     return ", ".join([f"{constants['CommitLimit']} snapshots", *copies, *_counted(counts)])
 
 
+def _forward_scope(constants: Mapping[str, Any]) -> str:
+    """Return the scope of a model of fast-forwards."""
+    kinds = {"fast-forward": "Forwards", "removal": "Removers", "expiry": "Expirers", "clean-up": "Cleaners"}
+    counts = {name: len(_model_values(constants[one])) for name, one in kinds.items()}
+    counts["crash"] = constants["CrashLimit"]
+    made = [f"made {constants['GenerationLimit']} times"] if constants["GenerationLimit"] > 1 else []
+    return ", ".join([f"{constants['CommitLimit']} snapshots", *made, *_counted(counts)])
+
+
 def _chain_scope(constants: Mapping[str, Any]) -> str:
     """Return the scope of a model of the indexes of log files."""
     lost = f", {constants['LossLimit']} lost" if constants["LossLimit"] else ""
@@ -289,6 +298,7 @@ def _scope(model: Model) -> str:
         "Target": _assignment_scope,
         "Partitions": _moving_scope,
         "CopiesKept": _retention_scope,
+        "Forwards": _forward_scope,
     }
     for name, scope in scopes.items():
         if name in constants:

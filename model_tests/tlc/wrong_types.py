@@ -101,6 +101,15 @@ WRONG_CONSTANTS: Final[dict[str, dict[str, Any]]] = {
         "CopiesKept": "0 - 1",
         "CrashLimit": "0 - 1",
     },
+    "fast-forward, removal": {
+        "Forwards": 1,
+        "Removers": 1,
+        "Expirers": 1,
+        "Cleaners": 1,
+        "CommitLimit": "0 - 1",
+        "GenerationLimit": "0 - 1",
+        "CrashLimit": "0 - 1",
+    },
     "log chain": {
         "CliqueFiles": "0 - 1",
         "LogLimit": "0 - 1",
@@ -283,6 +292,17 @@ WRONG_VALUES: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         "jobs": ("[p \\in {} |-> Idle]", '[p \\in Processes |-> [Idle EXCEPT !.step = "gone"]]'),
         "crashes": ("0 - 1",),
     },
+    "FastForward": {
+        "main": ("{[First EXCEPT !.id = 0 - 1]}",),
+        "branch": ("{[First EXCEPT !.id = 0 - 1]}",),
+        "generation": ("0 - 1",),
+        "there": ("wrong",),
+        "consumers": ("{wrong}",),
+        "fences": ("0 - 1",),
+        "data": ("{<<0 - 1, 0>>}",),
+        "jobs": ("[p \\in {} |-> Idle]", '[p \\in Processes |-> [Idle EXCEPT !.step = "gone"]]'),
+        "crashes": ("0 - 1",),
+    },
     "Changelogs": {
         "recorded": (
             "[job \\in {} |-> {}]",
@@ -338,6 +358,7 @@ IN_MODEL: Final = {
     "Assignment": "bucket assignment",
     "MovingKeys": "moving keys",
     "Retention": "retention, consumers",
+    "FastForward": "fast-forward, removal",
     "LogChain": "log chain",
     "Changelogs": "changelog",
 }

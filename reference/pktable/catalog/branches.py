@@ -10,7 +10,7 @@ Making a branch from a snapshot:
 Removing a branch goes the same way back: `schema-0` first, ``claim`` last. So after an interruption the
 branch is there or half there. Nobody reads a half branch, and it needs no files.
 
-Clauses: BRN-1 to BRN-6, BRN-9.
+Clauses: BRN-1 to BRN-6, BRN-9, BRN-13.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from pktable.catalog.branch_names import (
     numbers_in,
 )
 from pktable.catalog.catalog import Catalog
+from pktable.catalog.consumers import Consumers
 from pktable.catalog.schemas import load_schemas
 from pktable.format.metadata.snapshot import OF_TAGS, Snapshot, decode_snapshot, with_fence
 from pktable.format.paths import MAIN_BRANCH, SCHEMA, TablePaths
@@ -182,7 +183,7 @@ class Branches:
         """Remove a branch, or what is left of it. Files that only it needs become orphans.
 
         Raises InvalidRequestError if it is not there, is the main one or that of this table, or is what another one
-        reads. Clauses: BRN-9.
+        or a fast-forward reads. Clauses: BRN-9, BRN-13.
         """
         branch = branch_of_name(name)
         if branch is None or branch == self._paths.branch:
@@ -195,6 +196,14 @@ class Branches:
         if readers:
             raise InvalidRequestError(
                 f"branch {name!r}: option {readers[0]} names it; reset the option first"
+            )
+        consumers, mark = Consumers(self._store, paths), holds.new_hold(holds.REMOVAL)
+        consumers.put(mark, 1)
+        if holds.FAST_FORWARD in map(holds.kind_of_hold, consumers.names()):
+            remove_quietly(self._store, [paths.consumer(mark)])
+            raise InvalidRequestError(
+                f"branch {name!r}: a fast-forward reads it; delete it afterwards. If the fast-forward is dead, "
+                "`pktable check --repair` removes what is left of it"
             )
         remove_branch(self._store, paths)
 

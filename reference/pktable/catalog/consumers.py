@@ -35,15 +35,19 @@ class Consumers:
     def all(self) -> dict[str, int]:
         """Return by name the id of the snapshot that each consumer reads next. Raises CorruptFileError."""
         found = {}
-        for name in sorted(self._store.list_names(self._paths.consumers)):
-            if name.startswith(CONSUMER):
-                with contextlib.suppress(FileNotFoundError):  # removed since the listing
-                    found[name.removeprefix(CONSUMER)] = retry(
-                        lambda path=f"{self._paths.consumers}/{name}": self._next(path),  # type: ignore[misc]
-                        on=CorruptFileError,
-                        policy=WRITTEN_OVER,
-                    )
+        for name in self.names():
+            with contextlib.suppress(FileNotFoundError):  # removed since the listing
+                found[name] = retry(
+                    lambda path=f"{self._paths.consumers}/{CONSUMER}{name}": self._next(path),  # type: ignore[misc]
+                    on=CorruptFileError,
+                    policy=WRITTEN_OVER,
+                )
         return found
+
+    def names(self) -> list[str]:
+        """Return the names of all consumers, sorted."""
+        names = self._store.list_names(self._paths.consumers)
+        return sorted(one.removeprefix(CONSUMER) for one in names if one.startswith(CONSUMER))
 
     def _next(self, path: str) -> int:
         """Return what a file says. Raises CorruptFileError, FileNotFoundError. Clauses: META-58."""
@@ -77,9 +81,7 @@ class Consumers:
 
     def remove(self, name: str) -> None:
         """Remove a consumer. Raises InvalidRequestError if there is none of the name."""
-        if not isinstance(name, str) or f"{CONSUMER}{name}" not in self._store.list_names(
-            self._paths.consumers
-        ):
+        if name not in self.names():
             raise InvalidRequestError(f"consumer {name!r}: not found; consumers lists those there are")
         self._store.delete(self._paths.consumer(name))
 

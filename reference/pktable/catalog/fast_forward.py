@@ -5,7 +5,7 @@ it is absent, and under the fences of the target. It is refused unless the targe
 So nothing is removed, each state between is one that the source had, and a repetition goes on where an interruption has
 ended it. Consumers in the source keep its snapshots until then.
 
-Clauses: BRN-5, BRN-10, BRN-11, BRN-12.
+Clauses: BRN-5, BRN-10, BRN-11, BRN-12, BRN-13.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from pktable_spec.errors import (
 )
 
 from pktable.catalog import holds
+from pktable.catalog.branch_names import is_there
 from pktable.catalog.catalog import Catalog
 from pktable.catalog.fences import BEGUN
 from pktable.catalog.publish import Put, Verdict
@@ -83,16 +84,31 @@ class FastForward:
     def held(self) -> Iterator[None]:
         """Let consumers keep the snapshots of the source: no expiry removes one, and no rollback changes one.
 
-        Raises SnapshotNotFoundError if they go concurrently. Clauses: BRN-10, CMT-59, CMT-60.
+        They stay if a put may still come. Raises SnapshotNotFoundError if the snapshots go concurrently,
+        InvalidRequestError if the branch does. Clauses: BRN-10, BRN-13, CMT-59, CMT-60.
         """
         expiry, ids, names = self._source.expiry, self._source.snapshots.ids(), list[str]()
         try:
             for following in (ids[0], ids[-1] + 1) if ids else ():
                 names.append(holds.new_hold(holds.FAST_FORWARD))
                 expiry.set_consumer(names[-1], following)
+            self._expect_kept(names)
             yield
+        except CommitUnknownError:
+            names.clear()
+            raise
         finally:
             remove_quietly(self._store, [self._there.consumer(one) for one in names])
+
+    def _expect_kept(self, names: Sequence[str]) -> None:
+        """Raise InvalidRequestError if the source is or was removed. ``names``: of our consumers.
+
+        A removal that does not see them has put its own before, which is seen here. Clauses: BRN-13.
+        """
+        is_whole = is_there(self._store, self._there)
+        found = set(self._source.expiry.consumers.names())
+        if not is_whole or not found.issuperset(names) or holds.REMOVAL in map(holds.kind_of_hold, found):
+            raise self._refusal("another process removes it; if that is dead, delete_branch removes the rest")
 
     def _following(self, found: Sequence[Snapshot]) -> tuple[Snapshot | None, list[Snapshot]]:
         """Return the latest snapshot of the target, and those of the source that are to be put; none if all are there.

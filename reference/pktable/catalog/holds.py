@@ -1,8 +1,9 @@
-"""Names by which work keeps files for itself: tags of rollbacks and of makers of branches, consumers of fast-forwards.
+"""Names of files that work puts for itself: tags of rollbacks and of makers of branches, consumers of fast-forwards.
 
-The work removes them when it is done. If it dies, a repair does, which is not run while such work is under way.
+They keep what the work needs. The removal of a branch puts a consumer, too, which says that it has begun. The work
+removes them when it is done. If it dies, a repair does, which is not run while such work is under way.
 
-Clauses: BRN-6, BRN-10, CMT-47, CMT-50.
+Clauses: BRN-6, BRN-10, BRN-13, CMT-47, CMT-50.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ import re
 import uuid
 from typing import Final
 
-ROLLBACK, BRANCH, FAST_FORWARD = "rollback", "branch", "fast-forward"
+ROLLBACK, BRANCH, FAST_FORWARD, REMOVAL = "rollback", "branch", "fast-forward", "removal"
 _HOLD: Final = re.compile(
-    rf"({ROLLBACK}|{BRANCH}|{FAST_FORWARD})-[0-9a-f]{{8}}(-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}"
+    rf"({ROLLBACK}|{BRANCH}|{FAST_FORWARD}|{REMOVAL})-[0-9a-f]{{8}}(-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}"
 )
 
 

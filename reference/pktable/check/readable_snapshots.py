@@ -10,7 +10,7 @@ Clauses: BRN-7, CMT-1, CMT-32, CMT-36, CMT-40, CMT-51, META-1, META-2, META-52.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeVar
@@ -20,7 +20,6 @@ from pktable_spec.errors import CorruptFileError, SnapshotNotFoundError
 from pktable.catalog.branch_names import (
     halves,
     is_there,
-    listed_branches,
     no_such_branch,
     other_branches,
 )
@@ -116,7 +115,8 @@ def read_snapshots(
     fence = findings.attempt("META-52", fences.newest) or Fence()
     # Before the copies of expired snapshots are looked for: these are put before the files are removed.
     expired = list(log.left_expired(fence)) if keeps_changelogs and only is None else []
-    retained = _without_ended(store, paths, fences, fence, findings)
+    listed = _numbered(store, paths.snapshots, SNAPSHOT)
+    retained = _without_ended(store, paths, listed, fences, fence, findings)
     ids = [number for number, _ in retained]
     if only is not None and only not in ids:
         raise SnapshotNotFoundError(f"snapshot {only}", f"{ids[0]} to {ids[-1]}" if ids else "none")
@@ -152,7 +152,8 @@ def read_snapshots(
         path: _decoded(store, path, decode_snapshot, "META-2", findings)
         for path in (_changelogs(store, paths, fence, findings) if only is None else ())
     }
-    elsewhere = list(_elsewhere(store, paths, findings).values()) if only is None else []
+    known = {path for _, path in (*listed, *files)}
+    elsewhere = list(_elsewhere(store, paths, known, findings).values()) if only is None else []
     copies = [
         ReadableSnapshot(path, found)
         for path, found in others.items()
@@ -172,10 +173,14 @@ def read_snapshots(
 
 
 def _without_ended(
-    store: FileIO, paths: TablePaths, fences: FenceLog, fence: Fence, findings: Findings
+    store: FileIO,
+    paths: TablePaths,
+    files: Sequence[tuple[int, str]],
+    fences: FenceLog,
+    fence: Fence,
+    findings: Findings,
 ) -> list[tuple[int, str]]:
-    """Return the id and path of each snapshot file, without those whose id has ended. Clauses: CMT-36, CMT-40."""
-    files = _numbered(store, paths.snapshots, SNAPSHOT)
+    """Return the id and path of each snapshot file whose id has not ended. Clauses: CMT-36, CMT-40."""
     retained = []
     for number, path in files:
         ended = number <= fence.expired
@@ -217,29 +222,28 @@ def _changelogs(store: FileIO, paths: TablePaths, fence: Fence, findings: Findin
 
 
 def _elsewhere(
-    store: FileIO, paths: TablePaths, findings: Findings
+    store: FileIO, paths: TablePaths, known: Set[str], findings: Findings
 ) -> dict[str, tuple[Snapshot | None, bool]]:
     """Return the snapshots, tags and changelogs of other branches by path; None for one that does not decode.
 
     With each: whether all its files must be there. The branches are listed until a listing shows nothing new, see
-    `catalog.retention`. Clauses: BRN-7, CMT-34.
+    `catalog.retention`. So is the branch of ``paths``, without the files ``known``: a fast-forward may have copied what
+    another branch had, which was then removed. Clauses: BRN-7, BRN-8, CMT-34.
     """
     found: dict[str, tuple[Snapshot | None, bool]] = {}
-    if paths.branch is None and not listed_branches(store, paths):
-        return found
     for half in halves(store, paths):
         what = "half of one (if no process is making or removing it, `pktable check --repair` removes it)"
         findings.add("BRN-4", "branch", half.branch_root, expected="a branch", found=what, severity=NOTE)
     before = None
     while before != len(found):
         before = len(found)
-        for branch in other_branches(store, paths):
+        for branch in (*other_branches(store, paths), paths):
             fences, is_whole = FenceLog(store, branch), is_there(store, branch)
             fence = findings.attempt("META-52", fences.newest) or Fence()
             snapshots = [path for _, path in _numbered(store, branch.snapshots, SNAPSHOT)]
             tags = _named(store, branch.tags, TAG)
-            copies = [path for _, path in _numbered(store, branch.changelogs, CHANGELOG)]
-            for path in (one for one in (*snapshots, *tags, *copies) if one not in found):
+            copies = [path for _, path in _numbered(store, branch.changelogs, CHANGELOG) if branch != paths]
+            for path in (one for one in (*snapshots, *tags, *copies) if one not in found.keys() | known):
                 quiet = Findings(paths.root)
                 snapshot = _decoded(store, path, decode_snapshot, "META-2", quiet)
                 if snapshot is None and not store.exists(path):

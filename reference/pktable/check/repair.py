@@ -3,7 +3,7 @@
 Run it while no rollback and no other repair is under way, and no branch is made, removed or fast-forwarded. Nor may a
 commit have found a rolled-back file. A repair removes what another process is about to remove.
 
-Clauses: BRN-4, BRN-6, BRN-10, CMT-13, CMT-36, CMT-40, CMT-43, CMT-50.
+Clauses: BRN-4, BRN-6, BRN-10, BRN-13, CMT-13, CMT-36, CMT-40, CMT-43, CMT-50.
 """
 
 from __future__ import annotations
@@ -12,15 +12,21 @@ from typing import Final
 
 from pktable.catalog.branch_names import halves, other_branches
 from pktable.catalog.branches import remove_branch
+from pktable.catalog.consumers import Consumers
 from pktable.catalog.fences import FENCES, FenceTakenError
-from pktable.catalog.holds import BRANCH, FAST_FORWARD, ROLLBACK, kind_of_hold
+from pktable.catalog.holds import BRANCH, FAST_FORWARD, REMOVAL, ROLLBACK, kind_of_hold
 from pktable.catalog.kept_changelogs import KeptChangelogs
 from pktable.catalog.snapshots import SnapshotLog
 from pktable.context import TableContext
-from pktable.format.paths import CONSUMER, EARLIEST, LATEST, SNAPSHOT, TablePaths
+from pktable.format.paths import EARLIEST, LATEST, SNAPSHOT, TablePaths
 from pktable.retry import retry
 
-_MAKERS: Final = {ROLLBACK: "a rollback", BRANCH: "the maker of a branch", FAST_FORWARD: "a fast-forward"}
+_MAKERS: Final = {
+    ROLLBACK: "a rollback",
+    BRANCH: "the maker of a branch",
+    FAST_FORWARD: "a fast-forward",
+    REMOVAL: "the removal of the branch",
+}
 
 
 def repair(context: TableContext) -> list[str]:
@@ -80,16 +86,16 @@ def _remove_tags(context: TableContext, log: SnapshotLog) -> list[str]:
 
 
 def _remove_consumers(context: TableContext, paths: TablePaths) -> list[str]:
-    """Remove the consumers that dead fast-forwards left. Clauses: BRN-10."""
-    names = [name.removeprefix(CONSUMER) for name in context.store.list_names(paths.consumers)]
-    left = [(name, kind) for name in sorted(names) if (kind := kind_of_hold(name))]
+    """Remove the consumers that dead fast-forwards and removals left. Clauses: BRN-10, BRN-13."""
+    names = Consumers(context.store, paths).names()
+    left = [(name, kind) for name in names if (kind := kind_of_hold(name))]
     for name, _ in left:
         context.store.delete(paths.consumer(name))
     return [f"consumer {name}: removed, {_MAKERS[kind]} put it for itself" for name, kind in left]
 
 
 def _mend_branches(context: TableContext) -> list[str]:
-    """Remove branches that are half there, and the consumers that fast-forwards left in others. Clauses: BRN-4."""
+    """Remove branches that are half there, and the consumers that work left in others. Clauses: BRN-4."""
     done = []
     for paths in halves(context.store, context.paths):
         remove_branch(context.store, paths)
