@@ -37,7 +37,15 @@ from model_tests.patience import TooSlowError
 ROOT: Final = Path(__file__).parents[2]
 PARTS: Final = ("spec", "reference", "model_tests", "benchmarks")
 FILES: Final = ("pyproject.toml", "README.md", "CHANGES.md", "LICENSE", "Makefile")
-PACKAGES: Final = ("pktable", "pktable_hudi", "pktable_spec", "model_tests", "benchmarks")
+PACKAGES: Final = (
+    "pktable",
+    "pktable_conform",
+    "pktable_hudi",
+    "pktable_spec",
+    "pyspark_pktable",
+    "model_tests",
+    "benchmarks",
+)
 SEEDS_TO_ONE: Final = 3
 """Seeds of the simulation to a drawn history: they take as long, and races have more forms."""
 MEMORY: Final = Path("/dev/shm")
