@@ -532,7 +532,7 @@ PROTOCOL = (
     ),
     _mutant(
         51, "a clean-up does not keep what branches need",
-        reworded(readable_snapshots, ("in (*other_branches(store, paths), paths):", "in (paths,):")), "CMT-48",
+        reworded(readable_snapshots, ("in (*others, paths):", "in (paths,):")), "CMT-48",
         "a: branch, expire most", "a", "expected the orphans",
     ),
     _mutant(

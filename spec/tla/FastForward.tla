@@ -16,6 +16,8 @@
 
    A put whose answer is lost may come at any time.  Then the consumer stays.
 
+   The maker of another branch from this one does the same with a tag.
+
    Commits are one step here, and put no fences: see StoreOperations and Retention. *)
 EXTENDS Naturals, Sequences, FiniteSets
 
@@ -55,7 +57,7 @@ Following(s, by) == [id |-> s.id + 1, by |-> by, after |-> s.by]
 \* A job has: its step.  How many fences it knows.  The files that it noted, and those that it has found needed.  The
 \* snapshots that it has found, and those that it still has to put.  What it has yet to look at.
 Idle == [step |-> "idle", seen |-> 0, noted |-> {}, needed |-> {}, found |-> {}, left |-> {}, looks |-> <<>>]
-Steps == {"idle", "opened", "put", "fenced", "schema seen", "kept", "going", "late", "marked", "alone", "schema gone",
+Steps == {"idle", "opened", "put", "fenced", "not removed", "schema seen", "kept", "going", "late", "marked", "alone", "schema gone",
           "empty", "removed", "making", "planned", "looking", "done"}
 Job == [step : Steps, seen : Nat, noted : SUBSET (Nat \X Nat), needed : SUBSET (Nat \X Nat),
         found : SUBSET Snapshot, left : SUBSET Snapshot, looks : Seq({"main", "branch"})]
@@ -77,7 +79,7 @@ Goes(p, step) == Set(p, [jobs[p] EXCEPT !.step = step])
 OnMain == /\ Latest(main).id < CommitLimit
           /\ main' = main \cup {Following(Latest(main), 0)} /\ data' = data \cup {File(Following(Latest(main), 0))}
           /\ UNCHANGED <<branch, generation, there, consumers, fences, jobs, crashes>>
-OnBranch == /\ there /\ Latest(branch).id < CommitLimit
+OnBranch == /\ there /\ branch # {} /\ Latest(branch).id < CommitLimit
             /\ branch' = branch \cup {Following(Latest(branch), generation)}
             /\ data' = data \cup {File(Following(Latest(branch), generation))}
             /\ UNCHANGED <<main, generation, there, consumers, fences, jobs, crashes>>
@@ -97,12 +99,13 @@ AfterRefusal(f) == Ends(f)
 GivesUpUnless(f, seen, step) ==
   /\ IF seen THEN Goes(f, step) /\ UNCHANGED consumers ELSE AfterRefusal(f)
   /\ UNCHANGED <<main, branch, generation, there, fences, data, crashes>>
-\* Look whether the branch is there, and then for consumers: nobody removes it, and our own is there.  Clauses: BRN-13.
-IsThere == there
+\* Look for consumers of removals, then for the schema, then for the own consumer.  Clauses: BRN-13.
 NobodyRemoves == consumers \cap Removers = {}
+IsThere == there
 IsKept(f) == f \in consumers
-LookForSchema(f) == Is(f, "fenced") /\ GivesUpUnless(f, IsThere, "schema seen")
-LookForConsumers(f) == Is(f, "schema seen") /\ GivesUpUnless(f, NobodyRemoves /\ IsKept(f), "kept")
+LookForRemovals(f) == Is(f, "fenced") /\ GivesUpUnless(f, NobodyRemoves, "not removed")
+LookForSchema(f) == Is(f, "not removed") /\ GivesUpUnless(f, IsThere, "schema seen")
+LookForItself(f) == Is(f, "schema seen") /\ GivesUpUnless(f, IsKept(f), "kept")
 
 \* Read the snapshots of the branch.  Go on if the main branch ends with one of them.  Clauses: BRN-11.
 Agrees == Latest(main) \in branch
@@ -193,7 +196,8 @@ Delete(p) == /\ Is(p, "looking") /\ jobs[p].looks = <<>> /\ data' = data \ (jobs
              /\ UNCHANGED <<main, branch, generation, there, consumers, fences, crashes>>
 
 IsAtWork(p) == jobs[p].step \notin {"idle", "removed", "done"}
-OfForward(f) == PutConsumer(f) \/ Fence(f) \/ LookForSchema(f) \/ LookForConsumers(f) \/ Read(f) \/ PutOne(f) \/ End(f)
+OfForward(f) == \/ PutConsumer(f) \/ Fence(f) \/ LookForRemovals(f) \/ LookForSchema(f) \/ LookForItself(f)
+                \/ Read(f) \/ PutOne(f) \/ End(f)
 OfRemover(r) == LookForForwards(r) \/ RemoveSchema(r) \/ RemoveConsumers(r) \/ RemoveSnapshots(r) \/ Make(r)
 GoesOn(p) == \/ p \in Forwards /\ OfForward(p)
              \/ p \in Removers /\ OfRemover(p)

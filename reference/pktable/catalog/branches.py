@@ -19,7 +19,7 @@ import contextlib
 import uuid
 from typing import Final
 
-from pktable_spec.errors import InvalidRequestError
+from pktable_spec.errors import InvalidRequestError, SnapshotNotFoundError
 
 from pktable.catalog import holds
 from pktable.catalog.branch_names import (
@@ -35,7 +35,7 @@ from pktable.catalog.catalog import Catalog
 from pktable.catalog.consumers import Consumers
 from pktable.catalog.schemas import load_schemas
 from pktable.format.metadata.snapshot import OF_TAGS, Snapshot, decode_snapshot, with_fence
-from pktable.format.paths import MAIN_BRANCH, SCHEMA, TablePaths
+from pktable.format.paths import MAIN_BRANCH, SCHEMA, TAG, TablePaths
 from pktable.store.file_io import FileIO, remove_empty_directory
 from pktable.store.new_files import put_once, remove_quietly
 
@@ -106,11 +106,17 @@ class Branches:
             assert snapshot is not None, "one of both is given"
             expiry.make_tag(hold, snapshot)
         try:
+            source = self._paths
+            if source.branch is not None and not holds.is_kept(self._store, source, [source.tag(hold)]):
+                raise InvalidRequestError(
+                    f"branch {source.branch!r}: another process removes it, so no branch can be made from it"
+                )
             claim = self._claim(paths)
             kept = self._copy_snapshot(paths, hold, tag)
             self._copy_schemas(paths, kept.schema_id if tag is not None else None)
         except BaseException:
-            expiry.drop_tag(hold)
+            with contextlib.suppress(SnapshotNotFoundError):  # removed with its branch
+                expiry.drop_tag(hold)
             raise
         # An error leaves open whether the branch is there or will be: the tag stays, until a repair.
         self._finish(paths, claim)
@@ -183,7 +189,7 @@ class Branches:
         """Remove a branch, or what is left of it. Files that only it needs become orphans.
 
         Raises InvalidRequestError if it is not there, is the main one or that of this table, or is what another one
-        or a fast-forward reads. Clauses: BRN-9, BRN-13.
+        reads. Clauses: BRN-9, BRN-13.
         """
         branch = branch_of_name(name)
         if branch is None or branch == self._paths.branch:
@@ -199,11 +205,15 @@ class Branches:
             )
         consumers, mark = Consumers(self._store, paths), holds.new_hold(holds.REMOVAL)
         consumers.put(mark, 1)
-        if holds.FAST_FORWARD in map(holds.kind_of_hold, consumers.names()):
+        tags = (one.removeprefix(TAG) for one in self._store.list_names(paths.tags))
+        readers = {holds.FAST_FORWARD, holds.BRANCH} & set(
+            map(holds.kind_of_hold, (*consumers.names(), *tags))
+        )
+        if readers:
             remove_quietly(self._store, [paths.consumer(mark)])
             raise InvalidRequestError(
-                f"branch {name!r}: a fast-forward reads it; delete it afterwards. If the fast-forward is dead, "
-                "`pktable check --repair` removes what is left of it"
+                f"branch {name!r}: a fast-forward or the maker of a branch reads it; delete it afterwards. If that is "
+                "dead, `pktable check --repair` removes what is left of it"
             )
         remove_branch(self._store, paths)
 

@@ -24,7 +24,6 @@ from pktable_spec.errors import (
 )
 
 from pktable.catalog import holds
-from pktable.catalog.branch_names import is_there
 from pktable.catalog.catalog import Catalog
 from pktable.catalog.fences import BEGUN
 from pktable.catalog.publish import Put, Verdict
@@ -92,23 +91,16 @@ class FastForward:
             for following in (ids[0], ids[-1] + 1) if ids else ():
                 names.append(holds.new_hold(holds.FAST_FORWARD))
                 expiry.set_consumer(names[-1], following)
-            self._expect_kept(names)
+            if not holds.is_kept(self._store, self._there, map(self._there.consumer, names)):
+                raise self._refusal(
+                    "another process removes it; if that is dead, delete_branch removes the rest"
+                )
             yield
         except CommitUnknownError:
             names.clear()
             raise
         finally:
             remove_quietly(self._store, [self._there.consumer(one) for one in names])
-
-    def _expect_kept(self, names: Sequence[str]) -> None:
-        """Raise InvalidRequestError if the source is or was removed. ``names``: of our consumers.
-
-        A removal that does not see them has put its own before, which is seen here. Clauses: BRN-13.
-        """
-        is_whole = is_there(self._store, self._there)
-        found = set(self._source.expiry.consumers.names())
-        if not is_whole or not found.issuperset(names) or holds.REMOVAL in map(holds.kind_of_hold, found):
-            raise self._refusal("another process removes it; if that is dead, delete_branch removes the rest")
 
     def _following(self, found: Sequence[Snapshot]) -> tuple[Snapshot | None, list[Snapshot]]:
         """Return the latest snapshot of the target, and those of the source that are to be put; none if all are there.

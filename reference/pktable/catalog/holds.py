@@ -10,7 +10,13 @@ from __future__ import annotations
 
 import re
 import uuid
+from collections.abc import Iterable
 from typing import Final
+
+from pktable.catalog.branch_names import is_there
+from pktable.catalog.consumers import Consumers
+from pktable.format.paths import TablePaths
+from pktable.store.file_io import FileIO
 
 ROLLBACK, BRANCH, FAST_FORWARD, REMOVAL = "rollback", "branch", "fast-forward", "removal"
 _HOLD: Final = re.compile(
@@ -27,3 +33,17 @@ def kind_of_hold(name: str) -> str | None:
     """Return what kind of work keeps files by a tag or consumer of this name, None if a user does."""
     found = _HOLD.fullmatch(name)
     return found[1] if found else None
+
+
+def is_kept(store: FileIO, paths: TablePaths, holds: Iterable[str]) -> bool:
+    """Return whether nobody removes a branch that work has put the files ``holds`` in.
+
+    A removal that does not see them has put its consumer before. It removes that after `schema-0`, and whoever makes
+    the branch again removes the files first. So the looks have this order. Clauses: BRN-13.
+    """
+    consumers = Consumers(store, paths).names()
+    return (
+        REMOVAL not in map(kind_of_hold, consumers)
+        and is_there(store, paths)
+        and all(map(store.exists, holds))
+    )

@@ -48,7 +48,10 @@ def find_table(
         if not load_schemas(found, paths.of_branch(None)):
             raise not_a_table(found, paths.root, paths.root)
         raise no_such_branch(found, paths)
-    schemas = load_schemas(found, paths)
+    try:
+        schemas = load_schemas(found, paths)
+    except FileNotFoundError:  # removed since the listing
+        raise gone(found, paths) from None
     if not schemas:
         raise not_a_table(found, paths.root, os.fspath(path))
     return found, paths, schemas

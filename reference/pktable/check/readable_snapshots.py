@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import TypeVar
 
 from pktable_spec.errors import CorruptFileError, SnapshotNotFoundError
@@ -234,10 +234,9 @@ def _elsewhere(
     for half in halves(store, paths):
         what = "half of one (if no process is making or removing it, `pktable check --repair` removes it)"
         findings.add("BRN-4", "branch", half.branch_root, expected="a branch", found=what, severity=NOTE)
-    before = None
-    while before != len(found):
-        before = len(found)
-        for branch in (*other_branches(store, paths), paths):
+    for look in count():
+        before, others = len(found), other_branches(store, paths)
+        for branch in (*others, paths):
             fences, is_whole = FenceLog(store, branch), is_there(store, branch)
             fence = findings.attempt("META-52", fences.newest) or Fence()
             snapshots = [path for _, path in _numbered(store, branch.snapshots, SNAPSHOT)]
@@ -252,6 +251,8 @@ def _elsewhere(
                     findings.include(finding)
                 ended = path in snapshots and snapshot is not None and fences.hides(fence, snapshot)
                 found[path] = snapshot, is_whole and path not in copies and not ended
+        if not others or (look and len(found) == before):
+            break
     return found
 
 
