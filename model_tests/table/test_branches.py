@@ -650,7 +650,7 @@ def test_a_fast_forward_and_the_removal_of_its_branch_see_each_other(tmp_path: P
         table.fast_forward("b")
     with pytest.raises(InvalidRequestError, match="another process removes it"):
         table.branch("b").create_branch("c")
-    assert table.branch("b").tags() == []
+    assert table.branch("b").tags() == {}
     assert len(table.repair()) == 1
     assert (table.fast_forward("b"), ids(table)) == ([2], [1, 2])
 
