@@ -206,10 +206,8 @@ class Branches:
         consumers, mark = Consumers(self._store, paths), holds.new_hold(holds.REMOVAL)
         consumers.put(mark, 1)
         tags = (one.removeprefix(TAG) for one in self._store.list_names(paths.tags))
-        readers = {holds.FAST_FORWARD, holds.BRANCH} & set(
-            map(holds.kind_of_hold, (*consumers.names(), *tags))
-        )
-        if readers:
+        kinds = set(map(holds.kind_of_hold, (*consumers.names(), *tags)))
+        if kinds & {holds.FAST_FORWARD, holds.BRANCH}:
             remove_quietly(self._store, [paths.consumer(mark)])
             raise InvalidRequestError(
                 f"branch {name!r}: a fast-forward or the maker of a branch reads it; delete it afterwards. If that is "
