@@ -23,7 +23,9 @@ OF_ALL: Final = (
         "keys",
         "merge on read",
         "append",
-        "merge engines",
+        "first-row",
+        "partial-update",
+        "aggregation",
         "sequence fields",
         "evolution",
         "nested",
@@ -36,6 +38,8 @@ OF_BRANCHES: Final = (JVM, NEWER_JVM, PYPAIMON)
 """Those whose peers open a branch."""
 OF_CHANGES: Final = JVMS
 """Those whose peers read changes."""
+FOR_ENGINES: Final = ("sequence groups", "engine retractions")
+"""What pypaimon refuses by name as not implemented."""
 OLDEST: Final = "paimon-jvm 0.9.0"
 """It came before vectors of 64 bits."""
 
@@ -49,6 +53,7 @@ class Program:
     def supports(self, request: Mapping[str, Any]) -> object:
         features = list(OF_ALL)
         features += ["vectors of 64 bits"] * (self._name != OLDEST)
+        features += FOR_ENGINES if self._name != PYPAIMON else ()
         features += ["branches"] * (self._name in OF_BRANCHES) + ["changes"] * (self._name in OF_CHANGES)
         return {"protocol": PROTOCOL, "name": self._name, "commands": ["open", "read"], "features": features}
 

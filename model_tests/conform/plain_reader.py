@@ -64,11 +64,17 @@ OF_ROWS = (
     ),
     "type",
 )
+IGNORING = (
+    "ignore-delete",
+    "first-row.ignore-delete",
+    "deduplicate.ignore-delete",
+    "partial-update.ignore-delete",
+)
 KNOWN = {
     *("merge-engine", "sequence.field", "bucket", "bucket-key", "changelog-producer"),
     *("deletion-vectors.enabled", "deletion-vectors.bitmap64", "deletion-vectors.merge-on-read"),
     *("data-file.thin-mode", "data-file.path-directory", "index-file-in-data-file-dir"),
-    *("manifest.merge-min-count", "partition.legacy-name"),
+    *("manifest.merge-min-count", "partition.legacy-name", *IGNORING),
 }
 # Fields of the records of manifests, manifest lists and index manifests that no read depends on here.
 NO_MATTER = {"_TOTAL_BUCKETS", "_EXTRA_FILES", "_WRITE_COLS_SEQUENCES"}
@@ -448,9 +454,12 @@ class Reader:
         expect(engine == "deduplicate" and "sequence.field" not in options, f"merge engine {engine}")
         names = [field["name"] for field in schema["fields"]]
         key = [names.index(name) for name in schema["primaryKeys"]]
+        ignores = next((options[one] for one in IGNORING if one in options), "false") == "true"
         newest: dict[Any, Any] = {}
         for number, (_, rows, _) in enumerate(sorted(runs, key=lambda run: run[0])):
             for sequence, kind, row in rows:
+                if ignores and kind not in ADDS:
+                    continue
                 identity, age = tuple(row[at] for at in key), (sequence, kind in ADDS, -number)
                 if identity not in newest or newest[identity][0] < age:
                     newest[identity] = age, kind, row

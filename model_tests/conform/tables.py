@@ -209,41 +209,6 @@ def live_retractions(root: Path) -> None:
     surgeon.relevel(surgeon.at_level(3, 0).file.file_name, 0, 1)
 
 
-def first_rows(root: Path) -> None:
-    table = created(root, "k INT, v STRING", {**MERGED, "merge-engine": "first-row"})
-    changes(table, ("+I", 1, "first"), ("+I", 2, "first"))
-    changes(table, ("+I", 1, "second"), ("+I", 3, "first"))
-    changes(table, ("+I", 4, "of level 0"), write_only=True)
-
-
-def partial_updates(root: Path) -> None:
-    options = {**MERGED, "merge-engine": "partial-update", "fields.s.sequence-group": "b"}
-    table = created(root, "k INT, a STRING, b STRING, s INT", options)
-    changes(table, ("+I", 1, "a", "b", 5), ("+I", 2, "a", None, 1), write_only=True)
-    changes(table, ("+I", 1, None, "older", 4), ("+I", 2, None, "b", 2), write_only=True)
-    table.compact(full=True)
-    changes(table, ("+I", 2, "late", None, 1), ("+I", 3, None, None, None), write_only=True)
-
-
-def sums(root: Path) -> None:
-    functions = {"fields.n.aggregate-function": "sum", "fields.m.aggregate-function": "max"}
-    table = created(
-        root, "k INT, n BIGINT, m INT, l STRING", {**MERGED, "merge-engine": "aggregation", **functions}
-    )
-    changes(table, ("+I", 1, 10, 3, "x"), ("+I", 2, 1, None, "y"), write_only=True)
-    changes(table, ("+I", 1, -4, 1, None), ("+I", 2, None, 7, "z"), write_only=True)
-    table.compact(full=True)
-    changes(table, ("+I", 1, 1, None, "last"), write_only=True)
-
-
-def ordered_by_user(root: Path) -> None:
-    table = created(root, "k INT, v STRING, s INT", {**MERGED, "sequence.field": "s"})
-    changes(table, ("+I", 1, "of 5", 5), ("+I", 2, "of 1", 1), ("+I", 3, "of 3", 3), write_only=True)
-    changes(
-        table, ("+I", 1, "of 4", 4), ("+I", 2, "later of 1", 1), ("+I", 3, "of none", None), write_only=True
-    )
-
-
 def queries(root: Path) -> None:
     table = created(root, "k INT, v STRING, n INT", VECTORS)
     rows = [
@@ -271,7 +236,6 @@ QUERIES: Final = (
 )
 
 KEYS, MERGES = ("keys",), ("merge on read",)
-ENGINES: Final = (*MERGES, "merge engines")
 TABLES: Final = (
     Made(
         "pairs",
@@ -329,28 +293,6 @@ TABLES: Final = (
         ("RD-5", "DV-12"),
         KEYS,
         live_retractions,
-    ),
-    Made("first-rows", "the merge engine first-row", ("RD-13", "MRG-12"), ENGINES, first_rows),
-    Made(
-        "partial-updates",
-        "the merge engine partial-update, with a sequence group",
-        ("MRG-13", "MRG-14", "RD-4"),
-        ENGINES,
-        partial_updates,
-    ),
-    Made(
-        "sums",
-        "the merge engine aggregation: sum, max, last value that is not null",
-        ("MRG-9", "RD-4"),
-        ENGINES,
-        sums,
-    ),
-    Made(
-        "ordered-by-a-column",
-        "records ordered by the option sequence.field",
-        ("MRG-19", "MRG-4", "RD-4"),
-        ("merge on read", "sequence fields"),
-        ordered_by_user,
     ),
     Made(
         "queries",

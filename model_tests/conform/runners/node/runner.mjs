@@ -10,6 +10,7 @@ const ABOUT = {
   commands: ['open', 'read'],
   features: [
     ...['keys', 'merge on read', 'append', 'vectors of 64 bits', 'sequence fields', 'evolution'],
+    ...['first-row', 'partial-update', 'sequence groups', 'aggregation', 'engine retractions'],
     ...['nested', 'avro', 'snapshots', 'tags', 'times', 'branches', 'changes', 'fresh', 'columns', 'where', 'limit'],
   ],
 }

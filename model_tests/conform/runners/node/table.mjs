@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { recordsOf } from './avro.mjs'
 import { decoding, expect } from './damaged.mjs'
 import { rowsOf } from './datafile.mjs'
+import { engineOf } from './engines.mjs'
 import { inPath, textsOf } from './partitions.mjs'
 import { vectorsOf } from './vectors.mjs'
 import { compare, conversion, textOf, typeOf, valueOf } from './values.mjs'
@@ -23,7 +24,7 @@ const OPERATORS = {
 const CHANGES_ROWS =
   /^(fields?\.|sequence\.|merge-|deletion-vectors\.|partial-update\.|aggregation\.|deduplicate\.|first-row\.|ignore-|force-|rowkind\.|record-level\.|changelog-|bucket|primary-key|pk-|scan\.|log\.scan|incremental-|branch|chain-table\.|postpone\.|batch-|query-auth|partition\.|data-evolution\.|row-tracking\.|data-file\.|index-file-|manifest\.|type$)/
 const KNOWN =
-  /^(merge-engine|sequence\.field(\.sort-order)?|deletion-vectors\.(enabled|bitmap64|merge-on-read|version|target-file-size)|bucket(-key)?|partition\.(default|legacy)-name|changelog-producer|data-file\.(thin-mode|prefix|path-directory)|index-file-in-data-file-dir|changelog\.[a-z.-]+|dynamic-bucket\.[a-z.-]+|manifest\.(format|compression|target-file-size|merge-min-count|full-compaction-threshold-size)|force-lookup)$/
+  /^(merge-engine|fields\..+\.(aggregate-function|ignore-retract|sequence-group|distinct|nested-key|count-limit|list-agg-delimiter)|fields\.default-aggregate-function|((deduplicate|first-row|partial-update)\.)?ignore-delete|(aggregation|partial-update)\.remove-record-on-[a-z-]+|sequence\.field(\.sort-order)?|deletion-vectors\.(enabled|bitmap64|merge-on-read|version|target-file-size)|bucket(-key)?|partition\.(default|legacy)-name|changelog-producer|data-file\.(thin-mode|prefix|path-directory)|index-file-in-data-file-dir|changelog\.[a-z.-]+|dynamic-bucket\.[a-z.-]+|manifest\.(format|compression|target-file-size|merge-min-count|full-compaction-threshold-size)|force-lookup)$/
 const FIELDS = {
   list: '_VERSION _FILE_NAME _FILE_SIZE _NUM_ADDED_FILES _NUM_DELETED_FILES _PARTITION_STATS _SCHEMA_ID _MIN_BUCKET _MAX_BUCKET _MIN_LEVEL _MAX_LEVEL _MIN_ROW_ID _MAX_ROW_ID _TOTAL_BUCKETS _EXTRA_FILES',
   manifest: '_VERSION _KIND _PARTITION _BUCKET _TOTAL_BUCKETS _FILE',
@@ -214,12 +215,13 @@ export class Table {
     return rows.slice(0, request.limit).map((row) => names.map((name) => textOf(row[at[name]], types[name])))
   }
 
-  /** Return the rows of a snapshot in the columns of a schema. Clauses: RD-1, RD-4, RD-5, RD-22, RD-28, DV-15. */
+  /** Return the rows of a snapshot in the columns of a schema. Clauses: RD-1, RD-4, RD-5, RD-13, RD-22, RD-28, DV-15. */
   async rows(snapshot, schema, fresh) {
     const options = this.latest.options
     const hasKey = schema.primaryKeys.length > 0
     const hasVectors = enabled(this.schema(snapshot.schemaId))
-    const mergesAll = !hasVectors || fresh || options['deletion-vectors.merge-on-read'] === 'true'
+    const isFirstRow = options['merge-engine'] === 'first-row'
+    const mergesAll = (!hasVectors && !isFirstRow) || fresh || options['deletion-vectors.merge-on-read'] === 'true'
     const deleted = this.vectors(snapshot, schema, hasKey || Number(options.bucket ?? -1) > 0)
     const buckets = new Map()
     for (const file of this.files(snapshot)) {
@@ -262,24 +264,24 @@ export class Table {
     }))
   }
 
-  /** Return the newest row of each key, unless it is a retraction. Clauses: MRG-1, MRG-2, MRG-3, MRG-6, MRG-19. */
+  /** Return the row that each key has. Clauses: MRG-1, MRG-2, MRG-6, MRG-19. */
   merged(runs, schema) {
     const options = this.latest.options
-    const engine = options['merge-engine'] ?? 'deduplicate'
-    expect(engine === 'deduplicate', `the merge engine ${engine} is not known`)
+    const fold = engineOf(options, schema)
     const at = (name) => schema.fields.findIndex((field) => field.name === name)
     const key = schema.primaryKeys.map(at)
     const ordering = (options['sequence.field'] ?? '').split(',').filter(Boolean).map((name) => at(name.trim()))
     const sign = options['sequence.field.sort-order'] === 'descending' ? -1 : 1
-    const newest = new Map()
-    for (const { records } of runs.sort((a, b) => newerRun(a.file, b.file))) {
+    const byKey = new Map()
+    for (const { records } of runs.sort((a, b) => newerRun(b.file, a.file))) {
       for (const record of records) {
         const identity = JSON.stringify(key.map((number) => textOf(record.row[number], schema.fields[number].type)))
-        const other = newest.get(identity)
-        if (other === undefined || isNewer(record, other, ordering, sign)) newest.set(identity, record)
+        if (!byKey.has(identity)) byKey.set(identity, [])
+        byKey.get(identity).push(record)
       }
     }
-    return [...newest.values()].filter((record) => record.isAdd).map((record) => record.row)
+    const rows = [...byKey.values()].map((records) => fold(records.sort((a, b) => ageOf(a, b, ordering, sign))))
+    return rows.filter((row) => row !== null)
   }
 
   /** Return the directory of the data files of a bucket. Clauses: META-9, META-31, META-49, META-81. */
@@ -352,13 +354,12 @@ function newerRun(a, b) {
   )
 }
 
-/** Whether a record wins over another one, of a newer run. */
-function isNewer(record, other, ordering, sign) {
+/** Compare two records of a key, of which the first is of an older run: a negative number if it is older. */
+function ageOf(record, other, ordering, sign) {
   for (const at of ordering) {
     const [value, old] = [record.row[at], other.row[at]]
     const order = value === null || old === null ? Number(old === null) - Number(value === null) : sign * compare(value, old)
-    if (order) return order > 0
+    if (order) return order
   }
-  const order = compare(record.sequence, other.sequence) || Number(record.isAdd) - Number(other.isAdd)
-  return order > 0
+  return compare(record.sequence, other.sequence) || Number(record.isAdd) - Number(other.isAdd)
 }
