@@ -393,3 +393,27 @@ def test_snapshots_read_the_same_when_vectors_are_switched_on_and_off(tmp_path: 
     assert upserted(4, 1) == [(0, 3), (1, 4), *compacted[2:]]
     switched("true")
     assert not opened(tmp_path).check().findings
+
+
+@covers("RD-22", "TBL-40")
+@pytest.mark.parametrize("spark", [pytest.param(True, marks=pytest.mark.spark), False], ids=["spark", "here"])
+def test_an_older_snapshot_is_merged_by_the_options_of_today(tmp_path: Path, spark: bool) -> None:
+    opened = sent_out if spark else Table.open
+    plain = {"bucket": "1", "write-only": "true"}
+    Table.create(tmp_path, "k INT, v INT, s INT", primary_key=["k"], options=plain)
+
+    def rows(snapshot: int | None = None) -> list[dict[str, Any]]:
+        return list(in_order(opened(tmp_path).to_arrow(snapshot=snapshot)))
+
+    for v, s in ((1, 9), (2, 5)):
+        Table.open(tmp_path).upsert([{"k": 1, "v": v, "s": s}])
+    assert rows(2) == [{"k": 1, "v": 2, "s": 5}]
+    changed(tmp_path, with_options(sequence__field="s"))
+    assert rows(2) == rows() == [{"k": 1, "v": 1, "s": 9}]
+    renamed = (0, "k", "INT NOT NULL"), (1, "w", "INT"), (2, "t", "INT"), (3, "later", "INT")
+    changed(tmp_path, with_fields(*renamed))
+    changed(tmp_path, with_options(sequence__field="t,later"))
+    assert rows() == [{"k": 1, "w": 1, "t": 9, "later": None}]
+    assert rows(2) == [{"k": 1, "v": 1, "s": 9}]
+    changed(tmp_path, with_options(sequence__field="later"))
+    assert rows(2) == [{"k": 1, "v": 2, "s": 5}], "as if there were no such order"

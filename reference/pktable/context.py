@@ -23,6 +23,7 @@ from pktable_spec.vocabulary import DELETION_VECTORS, HASH, KEY_PREFIX
 
 from pktable.datafile.columns import file_schema
 from pktable.format.binary_row import decode_row
+from pktable.format.metadata.column_options import options_under
 from pktable.format.metadata.manifest import DataFileMeta, IndexManifestEntry
 from pktable.format.metadata.schema import TableSchema, decode_schema
 from pktable.format.partition_path import partition_path
@@ -92,11 +93,12 @@ class TableContext:
         return self.schema_of(schema_id).options.get(VECTORS, "false").lower() == "true"
 
     def under(self, schema: TableSchema, *, vectors: bool) -> TableContext:
-        """Return the same files, to be read as the table was under ``schema``. Clauses: RD-14, RD-22.
+        """Return the same files, to be read in the columns of ``schema``. Clauses: RD-14, RD-22.
 
-        ``vectors``: whether it had deletion vectors.
+        ``vectors``: whether it had deletion vectors. Its other options are those of today.
         """
         options = replace(self.options, deletion_vectors_enabled=vectors)
+        schema = replace(schema, options=options_under(self.schema, schema))
         other = TableContext(self.store, self.root, schema, options, self.schemas, self.paths.branch)
         other._vectors, other._warned_of = self._vectors, self._warned_of
         return other

@@ -32,21 +32,16 @@ from pktable.catalog.nested_alteration import (
 from pktable.catalog.schemas import check_definition
 from pktable.catalog.state import TableState
 from pktable.context import VECTORS, TableContext
+from pktable.format.metadata.column_options import (
+    OF_COLUMNS,
+    columns_in,
+    names_columns,
+    renamed_options,
+    split_columns,
+)
 from pktable.format.metadata.schema import TableSchema
 from pktable.format.types import DataType, Field, highest_field_id, parse_type
 
-NAMING: Final = (
-    "bucket-key",
-    "sequence.field",
-    "changelog-producer.row-deduplicate-ignore-fields",
-    "partial-update.remove-record-on-sequence-group",
-    "record-level.time-field",
-    "rowkind.field",
-)
-"""Options whose value is names of columns."""
-OF_COLUMNS: Final = "fields."
-"""Options that begin so have names of columns in their names, and some have names in their values."""
-OF_NO_COLUMN: Final = "fields.default-aggregate-function"
 FIXED: Final = frozenset(
     {
         "bucket",
@@ -191,7 +186,7 @@ def _altered(schema: TableSchema, change: Alteration, *, now_millis: int) -> Tab
         fields=tuple(_moved(fields, change.move)),
         highest_field_id=max(schema.highest_field_id, highest_field_id(fields)),
         primary_keys=tuple(change.rename.get(name, name) for name in schema.primary_keys),
-        options=dict(_renamed_option(name, text, change.rename) for name, text in options.items()),
+        options=renamed_options(options, change.rename),
         comment=schema.comment if change.comment is None else change.comment,
         time_millis=now_millis,
     )
@@ -200,7 +195,7 @@ def _altered(schema: TableSchema, change: Alteration, *, now_millis: int) -> Tab
 def _nested_key(options: Mapping[str, str], column: str, name: str) -> str | None:
     """Return the option that names a field of the rows in a column, None if there is none."""
     option = f"{OF_COLUMNS}{column}.nested-key"
-    return option if name in _split(options.get(option, "")) else None
+    return option if name in split_columns(options.get(option, "")) else None
 
 
 def _expect_changeable(schema: TableSchema, change: Alteration) -> None:
@@ -209,7 +204,7 @@ def _expect_changeable(schema: TableSchema, change: Alteration) -> None:
     for name in (*change.set_options, *change.reset_options):
         if schema.options.get(name) == change.set_options.get(name):
             continue
-        known, columns = option_named(name), _columns_in(name)
+        known, columns = option_named(name), columns_in(name)
         of_new_columns = bool(columns) and new.issuperset(columns)
         if name == "bucket" and _rescales(schema, change.set_options.get(name)):
             continue
@@ -249,7 +244,7 @@ def _columns_named(options: Mapping[str, str]) -> dict[str, str]:
     return {
         column: name
         for name, text in options.items()
-        for column in (*_columns_in(name), *(_split(text) if _names_columns(name) else ()))
+        for column in (*columns_in(name), *(split_columns(text) if names_columns(name) else ()))
     }
 
 
@@ -340,37 +335,6 @@ def _moved(fields: Sequence[Field], places: Mapping[str, str]) -> list[Field]:
             at = [one.name for one in order].index(other) + (word == "AFTER")
         order.insert(at, moved)
     return order
-
-
-def _renamed_option(name: str, text: str, names: Mapping[str, str]) -> tuple[str, str]:
-    """Return an option with the names of its columns as they are after a rename. Clauses: TBL-40."""
-    if _names_columns(name):
-        text = ",".join(names.get(column, column) for column in _split(text))
-    if columns := _columns_in(name):
-        after = ",".join(names.get(column, column) for column in columns)
-        name = OF_COLUMNS + after + name.removeprefix(OF_COLUMNS + _columns_text(name))
-    return name, text
-
-
-def _names_columns(option: str) -> bool:
-    """Return whether the value of an option is names of columns."""
-    return option in NAMING or option.endswith(".sequence-group")
-
-
-def _columns_text(option: str) -> str:
-    """Return the columns in the name of an option such as ``fields.a,b.sequence-group``, as they stand there."""
-    head, ending = option.removeprefix(OF_COLUMNS), ".map.storage-layout"
-    return head.removesuffix(ending) if head.endswith(ending) else head.rpartition(".")[0]
-
-
-def _columns_in(option: str) -> list[str]:
-    """Return the columns in the name of an option, none if it is not about columns."""
-    of_columns = option.startswith(OF_COLUMNS) and option != OF_NO_COLUMN
-    return _split(_columns_text(option)) if of_columns else []
-
-
-def _split(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def _texts(what: str, given: Any, *, nullable: bool = False) -> dict[str, Any]:
