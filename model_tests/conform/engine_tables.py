@@ -7,7 +7,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
-from model_tests.conform.tables import KEYS, MERGED, MERGES, VECTORS, Made, changes, created
+from model_tests.conform.tables import KEYS, MERGED, MERGES, VECTORS, Made, changes, created, with_options
 
 FIRST_ROW: Final = (*MERGES, "first-row")
 PARTIAL_UPDATE: Final = (*MERGES, "partial-update")
@@ -52,7 +52,24 @@ def first_rows(root: Path) -> None:
     table = created(root, "k INT, v STRING", engine("first-row"))
     changes(table, ("+I", 1, "first"), ("+I", 2, "first"))
     changes(table, ("+I", 1, "second"), ("+I", 3, "first"))
-    changes(table, ("+I", 4, "of level 0"), write_only=True)
+    changes(table, ("+I", 4, "of level 0"), ("+I", 2, "second"), write_only=True)
+
+
+def ignored(root: Path) -> None:
+    """Write retractions before there is the option, which keeps a writer from writing them."""
+    table = created(root, "k INT, v STRING", MERGED)
+    changes(table, ("+I", 1, "one"), ("+I", 2, "two"), ("-D", 3, None), write_only=True)
+    changes(table, ("-D", 1, None), ("-U", 2, "two"), write_only=True)
+    with_options(root, {"deduplicate.ignore-delete": "true"})
+
+
+def ordered_later(root: Path) -> None:
+    table = created(root, "k INT, v STRING, s INT", MERGED)
+    changes(table, ("+I", 1, "of 9", 9), ("+I", 2, "of 3", 3), write_only=True)
+    changes(table, ("+I", 1, "of 5", 5), ("+I", 2, "of 4", 4), write_only=True)
+    table.alter(rename={"s": "t"}, add="later INT")
+    table = with_options(root, {"sequence.field": "t,later"})
+    changes(table, ("+I", 2, "of 4 and 1", 4, 1), write_only=True)
 
 
 NUMBERS: Final = "k INT, s BIGINT, p INT, d DECIMAL(9, 2), f DOUBLE, lo INT, hi STRING, a BOOLEAN, o BOOLEAN"
@@ -163,8 +180,13 @@ TABLES: Final = (
         steps(
             "k INT, s INT, a STRING, b STRING",
             REMOVED_BY_GROUP,
-            [("+I", 1, 5, "a", "b"), ("+I", 2, 5, "a", "b"), ("+I", 3, 5, "a", "b")],
-            [("-D", 1, 6, None, None), ("-D", 2, 4, None, None), ("-D", 3, 6, None, None)],
+            [("+I", 1, 5, "a", "b"), ("+I", 2, 5, "a", "b"), ("+I", 3, 5, "a", "b"), ("+I", 4, 5, "a", "b")],
+            [
+                ("-D", 1, 6, None, None),
+                ("-D", 2, 4, None, None),
+                ("-D", 3, 6, None, None),
+                ("-U", 4, 6, None, None),
+            ],
             [("+I", 3, 7, "again", None)],
         ),
     ),
@@ -301,12 +323,7 @@ TABLES: Final = (
         "retractions that an option ignores, under an older name of it",
         ("MRG-15", "RD-4"),
         MERGES,
-        steps(
-            "k INT, v STRING",
-            {**MERGED, "deduplicate.ignore-delete": "true"},
-            [("+I", 1, "one"), ("+I", 2, "two"), ("-D", 3, None)],
-            [("-D", 1, None), ("-U", 2, "two"), ("+U", 2, "due")],
-        ),
+        ignored,
     ),
     Made(
         "ordered-by-a-column",
@@ -319,6 +336,13 @@ TABLES: Final = (
             [("+I", 1, "of 5", 5), ("+I", 2, "of 1", 1), ("+I", 3, "of 3", 3)],
             [("+I", 1, "of 4", 4), ("+I", 2, "later of 1", 1), ("+I", 3, "of none", None)],
         ),
+    ),
+    Made(
+        "ordered-by-a-renamed-column",
+        "an order that a later schema asks for, by a column that had another name, and then by one that is new",
+        ("RD-22", "MRG-19", "RD-14"),
+        (*MERGES, "sequence fields", "evolution"),
+        ordered_later,
     ),
     Made(
         "ordered-by-two-columns",
@@ -347,11 +371,11 @@ TABLES: Final = (
         ("MRG-20", "MRG-9", "MRG-19"),
         (*AGGREGATION, "sequence fields"),
         steps(
-            "k INT, n INT, l STRING, s INT",
-            {**engine("aggregation", sequence___field="s"), **functions(n="sum", l="last_value")},
-            [("+I", 1, 1, "of 5", 5), ("+I", 2, 1, "of 1", 1)],
-            [("+I", 1, 2, "of 4", 4), ("+I", 2, 2, None, 2)],
-            [("+I", 1, 4, "of none", None)],
+            "k INT, n INT, l STRING, s INT, t STRING",
+            {**engine("aggregation", sequence___field="s,t"), **functions(n="sum", l="last_value")},
+            [("+I", 1, 1, "of 5", 5, None), ("+I", 2, 1, "of 1", 1, "a")],
+            [("+I", 1, 2, "of 4", 4, "z"), ("+I", 2, 2, None, 2, None)],
+            [("+I", 1, 4, "of none", None, "z")],
             compact_after=2,
         ),
     ),

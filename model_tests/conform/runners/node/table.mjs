@@ -266,7 +266,7 @@ export class Table {
 
   /** Return the row that each key has. Clauses: MRG-1, MRG-2, MRG-6, MRG-19. */
   merged(runs, schema) {
-    const options = this.latest.options
+    const options = optionsUnder(this.latest, schema)
     const fold = engineOf(options, schema)
     const at = (name) => schema.fields.findIndex((field) => field.name === name)
     const key = schema.primaryKeys.map(at)
@@ -295,6 +295,23 @@ export class Table {
     const folders = schema.partitionKeys.map((name, number) => `${inPath(name)}=${inPath(text(values[number]))}`)
     return join(this.latest.options['data-file.path-directory'] ?? '', ...folders, `bucket-${bucket}`)
   }
+}
+
+/** Return the options of the latest schema with the names that columns have in another one. Clauses: RD-22. */
+function optionsUnder(latest, schema) {
+  const before = new Map(schema.fields.map(({ id, name }) => [id, name]))
+  const names = new Map(latest.fields.map(({ id, name }) => [name, before.get(id)]))
+  const renamed = (text) => {
+    const columns = text.split(',').map((name) => name.trim())
+    return columns.map((name) => (names.has(name) ? names.get(name) : name)).filter(Boolean).join(',')
+  }
+  const found = Object.entries(latest.options).map(([name, value]) => {
+    const [, columns, ending] = /^fields\.(.+)\.([a-z-]+)$/.exec(name) ?? []
+    const isNaming = /^sequence\.field$|sequence-group$/.test(name)
+    const after = columns === undefined ? name : renamed(columns) && `fields.${renamed(columns)}.${ending}`
+    return [after, isNaming ? renamed(value) : value]
+  })
+  return Object.fromEntries(found.filter(([name, value]) => name && value))
 }
 
 function allKnown(name, record, known) {
