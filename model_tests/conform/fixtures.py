@@ -118,6 +118,8 @@ def features_of(script: Sequence[Mapping[str, Any]]) -> list[str]:
         found.append("vectors of 64 bits")
     if any(change[0] != "set option" for change in changed):
         found.append("evolution")
+    if "manifest.format" in options:
+        found += ["manifest formats", *(["orc"] if options["manifest.format"] == "orc" else [])]
     return found
 
 

@@ -31,6 +31,7 @@ OF_ALL: Final = (
         "nested",
         "orc",
         "avro",
+        "manifest formats",
     ),
     *("snapshots", "tags", "where"),
 )

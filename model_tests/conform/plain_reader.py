@@ -32,6 +32,7 @@ FEATURES = [
     "vectors of 64 bits",
     "evolution",
     "orc",
+    "manifest formats",
     "snapshots",
     "tags",
     "times",
@@ -74,7 +75,7 @@ KNOWN = {
     *("merge-engine", "sequence.field", "bucket", "bucket-key", "changelog-producer"),
     *("deletion-vectors.enabled", "deletion-vectors.bitmap64", "deletion-vectors.merge-on-read"),
     *("data-file.thin-mode", "data-file.path-directory", "index-file-in-data-file-dir"),
-    *("manifest.merge-min-count", "partition.legacy-name", *IGNORING),
+    *("manifest.merge-min-count", "manifest.format", "partition.legacy-name", *IGNORING),
 }
 # Fields of the records of manifests, manifest lists and index manifests that no read depends on here.
 NO_MATTER = {"_TOTAL_BUCKETS", "_EXTRA_FILES", "_WRITE_COLS_SEQUENCES"}
@@ -129,8 +130,16 @@ def as_json(path: Path) -> Any:
     return found
 
 
-def avro(path: Path, size: Any = None) -> list[Any]:
-    found: list[Any] = list(fastavro.reader(io.BytesIO(stored(path, size))))
+def manifest(path: Path, size: Any = None) -> list[Any]:
+    """Return the records of a manifest, a manifest list or an index manifest, in whatever format."""
+    data = stored(path, size)
+    found: list[Any]
+    if data.startswith(b"PAR1"):
+        found = pq.read_table(io.BytesIO(data), page_checksum_verification=True).to_pylist()
+    elif data.startswith(b"ORC"):
+        found = po.ORCFile(io.BytesIO(data)).read().to_pylist()
+    else:
+        found = list(fastavro.reader(io.BytesIO(data)))
     for record in found:
         unknown = (record.keys() | record.get("_FILE", {}).keys()) - FIELDS - NO_MATTER
         for name in unknown:
@@ -150,9 +159,9 @@ def live_files(root: Path, snapshot: Any) -> dict[Any, Any]:
     live: dict[Any, Any] = {}
     for which in ("base", "delta"):
         path, size = root / "manifest" / snapshot[f"{which}ManifestList"], f"{which}ManifestListSize"
-        for meta in avro(path, snapshot.get(size)):
+        for meta in manifest(path, snapshot.get(size)):
             expect(meta["_VERSION"] == 2, f"{path.name}: version {meta['_VERSION']}")
-            entries = avro(root / "manifest" / meta["_FILE_NAME"], meta["_FILE_SIZE"])
+            entries = manifest(root / "manifest" / meta["_FILE_NAME"], meta["_FILE_SIZE"])
             added = sum(entry["_KIND"] == 0 for entry in entries)
             expect(
                 (added, len(entries) - added) == (meta["_NUM_ADDED_FILES"], meta["_NUM_DELETED_FILES"]),
@@ -181,7 +190,9 @@ def vectors(root: Path, snapshot: Any, has_buckets: bool, beside: Any) -> dict[A
     """Return the deleted positions by partition, bucket and name of the data file. ``beside``: gives other folders."""
     found: dict[Any, Any] = {}
     buckets = set()
-    for entry in avro(root / "manifest" / snapshot["indexManifest"]) if snapshot.get("indexManifest") else []:
+    for entry in (
+        manifest(root / "manifest" / snapshot["indexManifest"]) if snapshot.get("indexManifest") else []
+    ):
         expect(entry["_KIND"] == 0, f"index manifest: an entry of kind {entry['_KIND']}")
         if entry["_INDEX_TYPE"] != "DELETION_VECTORS":
             continue

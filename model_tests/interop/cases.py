@@ -429,6 +429,21 @@ CASES: Final = (
             write(delete("0", None), insert("1", "new")),
         ),
     ),
+    *(
+        Case(
+            f"manifests-in-{kind}",
+            f"manifests, manifest lists and index manifests in {title}",
+            NEWER_JVM,
+            ("META-23", "META-22", "META-84"),
+            (
+                create([*INT_KEY, ("p", "STRING")], ["p", "k"], ["p"], manifest_format=kind),
+                write(insert("1", "a", "x"), insert("2", "b", "x"), insert("3", "c", "y")),
+                compact(full=True),
+                write(delete("1", None, "x"), insert("2", "new", "x")),
+            ),
+        )
+        for kind, title in (("orc", "ORC"), ("parquet", "Parquet"))
+    ),
 )
 
 

@@ -43,6 +43,7 @@ FEATURES: Final[Mapping[str, str]] = {
     "nested": "columns of ARRAY, MAP and ROW",
     "orc": "data files in ORC",
     "avro": "data files in Avro",
+    "manifest formats": "manifests in Parquet, and with the feature orc in ORC",
     "snapshots": "reads of a snapshot that is named",
     "tags": "reads of a tag",
     "times": "reads of the snapshot of a time",

@@ -4,7 +4,7 @@ import { existsSync, readFileSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { recordsOf } from './avro.mjs'
 import { decoding, expect } from './damaged.mjs'
-import { rowsOf } from './datafile.mjs'
+import { parquetRecords, rowsOf } from './datafile.mjs'
 import { engineOf } from './engines.mjs'
 import { inPath, textsOf } from './partitions.mjs'
 import { vectorsOf } from './vectors.mjs'
@@ -68,10 +68,12 @@ export class Table {
     return decoding(name, () => JSON.parse(this.stored(name)))
   }
 
-  /** Return the records of a file in `manifest/`. Clauses: META-60. */
-  records(name, fields, version, size) {
+  /** Return the records of a file in `manifest/`. Clauses: META-23, META-60. */
+  async records(name, fields, version, size) {
     const known = FIELDS[fields].split(' ')
-    const found = recordsOf(name, this.stored(`manifest/${name}`, size))
+    const data = this.stored(`manifest/${name}`, size)
+    const isParquet = data.subarray(0, 4).toString('latin1') === 'PAR1'
+    const found = isParquet ? await parquetRecords(name, data) : recordsOf(name, data)
     for (const record of found) {
       expect(record._VERSION === version, `${name}: expected the version ${version}, found ${record._VERSION}`)
       allKnown(name, record, known)
@@ -127,33 +129,35 @@ export class Table {
   // ----------------------------------------------------------------- plan
 
   /** Return the live data files, each with partition and bucket. Clauses: CMT-4, META-3, META-12. */
-  files(snapshot) {
+  async files(snapshot) {
     const live = new Map()
-    for (const entry of [...this.entries(snapshot, 'base'), ...this.entries(snapshot, 'delta')]) take(live, entry)
+    for (const which of ['base', 'delta']) for (const entry of await this.entries(snapshot, which)) take(live, entry)
     return [...live.values()]
   }
 
   /** Return the entries of the manifests of a list of a snapshot, in order. `which`: base, delta or changelog. */
-  entries(snapshot, which) {
+  async entries(snapshot, which) {
     const list = snapshot[`${which}ManifestList`]
-    return this.records(list, 'list', 2, snapshot[`${which}ManifestListSize`]).flatMap((meta) => {
+    const found = []
+    for (const meta of await this.records(list, 'list', 2, snapshot[`${which}ManifestListSize`])) {
       const name = meta._FILE_NAME
-      const entries = this.records(name, 'manifest', 2, meta._FILE_SIZE)
+      const entries = await this.records(name, 'manifest', 2, meta._FILE_SIZE)
       const added = entries.filter((entry) => entry._KIND === 0).length
       const isRight =
         BigInt(added) === meta._NUM_ADDED_FILES && BigInt(entries.length - added) === meta._NUM_DELETED_FILES
       expect(isRight, `${name}: ${added} of ${entries.length} entries are added files`)
       for (const entry of entries) allKnown(name, entry._FILE, FIELDS.file.split(' '))
-      return entries
-    })
+      found.push(...entries)
+    }
+    return found
   }
 
   /** Return the deleted positions of the data files of a snapshot, by `placeOf`. Clauses: DV-16, META-50. */
-  vectors(snapshot, schema, hasBuckets) {
+  async vectors(snapshot, schema, hasBuckets) {
     const found = new Map()
     const buckets = new Set()
     if (!snapshot.indexManifest) return found
-    for (const entry of this.records(snapshot.indexManifest, 'index', 1)) {
+    for (const entry of await this.records(snapshot.indexManifest, 'index', 1)) {
       const name = entry._FILE_NAME
       expect(entry._KIND === 0, `${snapshot.indexManifest}: an entry of kind ${entry._KIND}`)
       if (entry._INDEX_TYPE !== 'DELETION_VECTORS') continue
@@ -184,7 +188,7 @@ export class Table {
       const snapshot = isKept ? this.snapshotOf(`changelog/changelog-${number}`) : this.numbered(number)
       expect(snapshot.commitKind !== 'OVERWRITE', `snapshot ${number} is an OVERWRITE`)
       if (isRecorded ? !snapshot.changelogManifestList : snapshot.commitKind !== 'APPEND') continue
-      const files = this.entries(snapshot, isRecorded ? 'changelog' : 'delta').map(fileOf)
+      const files = (await this.entries(snapshot, isRecorded ? 'changelog' : 'delta')).map(fileOf)
       for (const file of files.filter((one) => isRecorded || one._LEVEL === 0)) {
         for (const { kind, row } of await this.recordsOf(file, this.latest)) {
           found.push([KINDS[kind], ...row.map((value, at) => textOf(value, this.latest.fields[at].type))])
@@ -222,9 +226,9 @@ export class Table {
     const hasVectors = enabled(this.schema(snapshot.schemaId))
     const isFirstRow = options['merge-engine'] === 'first-row'
     const mergesAll = (!hasVectors && !isFirstRow) || fresh || options['deletion-vectors.merge-on-read'] === 'true'
-    const deleted = this.vectors(snapshot, schema, hasKey || Number(options.bucket ?? -1) > 0)
+    const deleted = await this.vectors(snapshot, schema, hasKey || Number(options.bucket ?? -1) > 0)
     const buckets = new Map()
-    for (const file of this.files(snapshot)) {
+    for (const file of await this.files(snapshot)) {
       if (file.bucket === -2) continue
       const gone = deleted.get(file.place) ?? new Set()
       const count = file._ROW_COUNT
