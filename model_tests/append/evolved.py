@@ -104,7 +104,7 @@ def written(
     """Write a file with some columns of the rows of another one."""
     name = f"data-{like_file.first_row_id}-{'-'.join(columns)}-{sequence}.parquet"
     path = root / "bucket-0" / name
-    pq.write_table(rows, path, row_group_size=7)
+    pq.write_table(rows, path, row_group_size=7, compression="zstd")
     return replace(
         like_file,
         file_name=name,

@@ -1,8 +1,8 @@
 """Make the archive of fixtures. ``python -m model_tests.conform.fixtures`` writes it, ``--check`` compares.
 
 Names and times are counted, so that the same code makes the same bytes. Tables are those of `model_tests/vectors`,
-which Paimon wrote, and those of `tables`, `engine_tables` and `special_tables`, which pktable writes. Damaged ones are
-copies of these with one file changed; `damaged` has them.
+which Paimon wrote, and those of `tables`, `engine_tables`, `newer_tables` and `special_tables`, which pktable writes.
+Damaged ones are copies of these with one file changed; `damaged` has them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pktable_conform.archive import INDEX, NEGATIVE, OPEN, POSITIVE, stated
 from pktable_spec.errors import InvalidRequestError
 
 from model_tests import corpus
-from model_tests.conform import covering, damaged, engine_tables, inserts_alone, tables
+from model_tests.conform import covering, damaged, engine_tables, inserts_alone, newer_tables, tables
 from model_tests.conform.damages import Damage
 from model_tests.conform.special_tables import SPECIAL
 from model_tests.conform.tables import Made
@@ -68,7 +68,7 @@ def made() -> dict[str, bytes]:
     making = Making()
     of_paimon(making)
     with tempfile.TemporaryDirectory(prefix="pktable-fixtures-") as folder:
-        for one in (*tables.TABLES, *engine_tables.TABLES, *SPECIAL):
+        for one in (*tables.TABLES, *engine_tables.TABLES, *newer_tables.TABLES, *SPECIAL):
             root = Path(folder) / one.name
             with tables.counted():
                 one.make(root)

@@ -15,7 +15,7 @@ from pktable_conform.runner import PROTOCOL
 
 from model_tests.conform.pktable_runner import answer_requests
 from model_tests.interop.answering import retained_snapshots
-from model_tests.interop.environments import JVM, JVMS, NEWER_JVM, PYPAIMON, set_up
+from model_tests.interop.environments import JVM, JVMS, NEWER_JVM, PYPAIMON, RUST, set_up
 from model_tests.interop.peers import Peer, PeerError
 
 OF_ALL: Final = (
@@ -32,6 +32,7 @@ OF_ALL: Final = (
         "orc",
         "avro",
         "manifest formats",
+        "files of some columns",
     ),
     *("snapshots", "tags", "where"),
 )
@@ -41,6 +42,10 @@ OF_CHANGES: Final = JVMS
 """Those whose peers read changes."""
 FOR_ENGINES: Final = ("sequence groups", "engine retractions")
 """What pypaimon refuses by name as not implemented."""
+OF_EVOLUTION: Final = (NEWER_JVM, PYPAIMON, RUST)
+"""Those that know data evolution."""
+OF_VARIANTS: Final = (PYPAIMON, RUST)
+"""Those whose peers give the binaries of a VARIANT."""
 OLDEST: Final = "paimon-jvm 0.9.0"
 """It came before vectors of 64 bits."""
 
@@ -56,6 +61,8 @@ class Program:
         features += ["vectors of 64 bits"] * (self._name != OLDEST)
         features += FOR_ENGINES if self._name != PYPAIMON else ()
         features += ["branches"] * (self._name in OF_BRANCHES) + ["changes"] * (self._name in OF_CHANGES)
+        features += ["data evolution"] * (self._name in OF_EVOLUTION)
+        features += ["variant"] * (self._name in OF_VARIANTS)
         return {"protocol": PROTOCOL, "name": self._name, "commands": ["open", "read"], "features": features}
 
     def open(self, request: Mapping[str, Any]) -> None:

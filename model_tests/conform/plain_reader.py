@@ -130,12 +130,16 @@ def as_json(path: Path) -> Any:
     return found
 
 
+def parquet(data: bytes) -> Any:
+    return pq.read_table(io.BytesIO(data), page_checksum_verification=True)
+
+
 def manifest(path: Path, size: Any = None) -> list[Any]:
     """Return the records of a manifest, a manifest list or an index manifest, in whatever format."""
     data = stored(path, size)
     found: list[Any]
     if data.startswith(b"PAR1"):
-        found = pq.read_table(io.BytesIO(data), page_checksum_verification=True).to_pylist()
+        found = parquet(data).to_pylist()
     elif data.startswith(b"ORC"):
         found = po.ORCFile(io.BytesIO(data)).read().to_pylist()
     else:
@@ -319,7 +323,7 @@ def records(folder: Path, schemas: Any, schema: Any, file: Any) -> list[Any]:
     if name.endswith(".orc"):
         table = po.ORCFile(io.BytesIO(data)).read()
     else:
-        table = pq.read_table(io.BytesIO(data), page_checksum_verification=True)
+        table = parquet(data)
     expect(table.num_rows == file["_ROW_COUNT"], f"{name}: {table.num_rows} rows, not {file['_ROW_COUNT']}")
     names = {field["id"]: field["name"] for field in schemas(file["_SCHEMA_ID"])["fields"]}
     columns = []

@@ -24,8 +24,6 @@ UNNAMED: Final[Mapping[str, str]] = {
     "META-18": "needs the URI of a place outside of the archive",
     "META-28": "is about statistics that Paimon 0.9 alone makes",
     "META-40": "leaves to a reader which conversions it has",
-    **dict.fromkeys(("META-77", "RD-31"), "has tests of pktable alone so far: `append/test_part_columns.py`"),
-    "META-78": "is about VARIANT, of which the protocol has no values",
     "META-79": "is about a conversion, which a reader may refuse (META-40)",
     "META-61": "is about what one library for ORC mistakes",
     **dict.fromkeys(

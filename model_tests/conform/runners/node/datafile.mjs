@@ -145,6 +145,9 @@ function ofElement(element, type) {
       const fields = type.fields.map(({ name, type: of }) => [name, converter(parts.get(name), of)])
       return (value) => fields.map(([name, one]) => one(value[name]))
     }
+    case 'VARIANT':
+      expect(!element.parts.some(({ name }) => name === 'typed_value'), 'a VARIANT that is stored in parts is not known')
+      return ({ value, metadata }) => [value, metadata]
     case 'DECIMAL':
       return (value) => (value instanceof Uint8Array ? signed(value) : BigInt(value))
     case 'TIMESTAMP': {

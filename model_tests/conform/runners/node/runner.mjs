@@ -11,7 +11,8 @@ const ABOUT = {
   features: [
     ...['keys', 'merge on read', 'append', 'vectors of 64 bits', 'sequence fields', 'evolution'],
     ...['first-row', 'partial-update', 'sequence groups', 'aggregation', 'engine retractions'],
-    ...['nested', 'avro', 'manifest formats', 'snapshots', 'tags', 'times', 'branches', 'changes', 'fresh', 'columns', 'where', 'limit'],
+    ...['nested', 'variant', 'avro', 'manifest formats', 'files of some columns', 'data evolution'],
+    ...['snapshots', 'tags', 'times', 'branches', 'changes', 'fresh', 'columns', 'where', 'limit'],
   ],
 }
 let table = null

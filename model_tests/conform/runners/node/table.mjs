@@ -24,7 +24,7 @@ const OPERATORS = {
 const CHANGES_ROWS =
   /^(fields?\.|sequence\.|merge-|deletion-vectors\.|partial-update\.|aggregation\.|deduplicate\.|first-row\.|ignore-|force-|rowkind\.|record-level\.|changelog-|bucket|primary-key|pk-|scan\.|log\.scan|incremental-|branch|chain-table\.|postpone\.|batch-|query-auth|partition\.|data-evolution\.|row-tracking\.|data-file\.|index-file-|manifest\.|type$)/
 const KNOWN =
-  /^(merge-engine|fields\..+\.(aggregate-function|ignore-retract|sequence-group|distinct|nested-key|count-limit|list-agg-delimiter)|fields\.default-aggregate-function|((deduplicate|first-row|partial-update)\.)?ignore-delete|(aggregation|partial-update)\.remove-record-on-[a-z-]+|sequence\.field(\.sort-order)?|deletion-vectors\.(enabled|bitmap64|merge-on-read|version|target-file-size)|bucket(-key)?|partition\.(default|legacy)-name|changelog-producer|data-file\.(thin-mode|prefix|path-directory)|index-file-in-data-file-dir|changelog\.[a-z.-]+|dynamic-bucket\.[a-z.-]+|manifest\.(format|compression|target-file-size|merge-min-count|full-compaction-threshold-size)|force-lookup)$/
+  /^(merge-engine|fields\..+\.(aggregate-function|ignore-retract|sequence-group|distinct|nested-key|count-limit|list-agg-delimiter)|fields\.default-aggregate-function|((deduplicate|first-row|partial-update)\.)?ignore-delete|(aggregation|partial-update)\.remove-record-on-[a-z-]+|sequence\.field(\.sort-order)?|deletion-vectors\.(enabled|bitmap64|merge-on-read|version|target-file-size)|bucket(-key)?|partition\.(default|legacy)-name|changelog-producer|data-file\.(thin-mode|prefix|path-directory)|index-file-in-data-file-dir|changelog\.[a-z.-]+|dynamic-bucket\.[a-z.-]+|manifest\.(format|compression|target-file-size|merge-min-count|full-compaction-threshold-size)|force-lookup|row-tracking\.enabled|data-evolution\.enabled)$/
 const FIELDS = {
   list: '_VERSION _FILE_NAME _FILE_SIZE _NUM_ADDED_FILES _NUM_DELETED_FILES _PARTITION_STATS _SCHEMA_ID _MIN_BUCKET _MAX_BUCKET _MIN_LEVEL _MAX_LEVEL _MIN_ROW_ID _MAX_ROW_ID _TOTAL_BUCKETS _EXTRA_FILES',
   manifest: '_VERSION _KIND _PARTITION _BUCKET _TOTAL_BUCKETS _FILE',
@@ -227,6 +227,8 @@ export class Table {
     const isFirstRow = options['merge-engine'] === 'first-row'
     const mergesAll = (!hasVectors && !isFirstRow) || fresh || options['deletion-vectors.merge-on-read'] === 'true'
     const deleted = await this.vectors(snapshot, schema, hasKey || Number(options.bucket ?? -1) > 0)
+    const isEvolved = options['data-evolution.enabled'] === 'true'
+    expect(!isEvolved || !deleted.size, 'data evolution with deletion vectors is not known')
     const buckets = new Map()
     for (const file of await this.files(snapshot)) {
       if (file.bucket === -2) continue
@@ -240,6 +242,7 @@ export class Table {
       buckets.get(file.inBucket).push({ file, records })
     }
     return [...buckets.values()].flatMap((runs) => {
+      if (isEvolved) return this.stitched(runs, schema)
       const isSimple = !hasKey || (!mergesAll && !mustMerge(runs))
       return isSimple ? runs.flatMap(({ records }) => records.map((one) => one.row)) : this.merged(runs, schema)
     })
@@ -249,13 +252,8 @@ export class Table {
   async recordsOf(file, schema) {
     const name = file._FILE_NAME
     expect((file._EXTERNAL_PATH ?? null) === null, `${name}: external paths are not known`)
-    expect((file._FIRST_ROW_ID ?? null) === null, `${name}: row ids are not known`)
     const data = this.stored(join(this.directory(file.partition, file.bucket, schema), name), file._FILE_SIZE)
-    const then = new Map(this.schema(file._SCHEMA_ID).fields.map((field) => [field.id, field]))
-    const columns = schema.fields.map(({ id, type }) => {
-      const old = then.get(id)
-      return old && { name: old.name, convert: conversion(old.type, type), type: old.type }
-    })
+    const columns = this.columnsOf(file, schema)
     const types = Object.fromEntries(columns.filter(Boolean).map((column) => [column.name, column.type]))
     const own = schema.primaryKeys.length ? { _SEQUENCE_NUMBER: null, _VALUE_KIND: null } : {}
     const rows = await rowsOf(name, data, { ...types, ...own })
@@ -266,6 +264,33 @@ export class Table {
       isAdd: ADDS.includes(row._VALUE_KIND),
       row: columns.map((column) => (column ? column.convert(row[column.name]) : null)),
     }))
+  }
+
+  /** Return how a data file has each column of a schema, undefined if it does not. Clauses: META-15, RD-31. */
+  columnsOf(file, schema) {
+    const then = new Map(this.schema(file._SCHEMA_ID).fields.map((field) => [field.id, field]))
+    const written = file._WRITE_COLS ?? null
+    return schema.fields.map(({ id, type }) => {
+      const old = then.get(id)
+      const isThere = old && (written === null || written.includes(old.name))
+      return isThere ? { name: old.name, convert: conversion(old.type, type), type: old.type } : undefined
+    })
+  }
+
+  /** Return the rows of files with the same row ids: each column is that of the newest that has it. Clauses: APP-23. */
+  stitched(runs, schema) {
+    const ofOneId = new Map()
+    for (const run of runs) {
+      const id = run.file._FIRST_ROW_ID ?? run.file.place
+      ofOneId.set(id, [...(ofOneId.get(id) ?? []), run])
+    }
+    return [...ofOneId.values()].flatMap((files) => {
+      files.sort((a, b) => compare(b.file._MAX_SEQUENCE_NUMBER, a.file._MAX_SEQUENCE_NUMBER))
+      const counts = new Set(files.map(({ records }) => records.length))
+      expect(counts.size === 1, `${files[0].file._FILE_NAME}: other files of its row ids have more or less rows`)
+      const sources = schema.fields.map((_, at) => files.find(({ file }) => this.columnsOf(file, schema)[at]))
+      return files[0].records.map((_, number) => sources.map((run, at) => run?.records[number].row[at] ?? null))
+    })
   }
 
   /** Return the row that each key has. Clauses: MRG-1, MRG-2, MRG-6, MRG-19. */

@@ -1,6 +1,6 @@
 // Types of columns and their values. A value is null, a boolean, a BigInt (of integers, days, milliseconds of the day,
 // nanoseconds and unscaled decimals), a number (FLOAT, DOUBLE), a string, bytes, or an array of values: of the elements
-// of an ARRAY, of the pairs of a MAP, of the fields of a ROW.
+// of an ARRAY, of the pairs of a MAP, of the fields of a ROW, of the two binaries of a VARIANT.
 
 import { expect } from './damaged.mjs'
 
@@ -23,7 +23,7 @@ export function typeOf(found) {
   if (kind === 'DECIMAL') return { kind, precision: given[0] ?? 10, scale: given[1] ?? 0 }
   if (kind === 'TIMESTAMP') return { kind, precision: given[0] ?? 6 }
   if (TEXTS.includes(kind)) return { kind, length: kind === 'STRING' ? Infinity : (given[0] ?? 1) }
-  const known = kind in BITS || ['BOOLEAN', 'FLOAT', 'DOUBLE', 'DATE', 'TIME', ...BYTES].includes(kind)
+  const known = kind in BITS || ['BOOLEAN', 'FLOAT', 'DOUBLE', 'DATE', 'TIME', 'VARIANT', ...BYTES].includes(kind)
   expect(known, `the type ${found} is not known`)
   return { kind }
 }
@@ -45,6 +45,8 @@ function partsOf(value, type) {
         .sort(([a], [b]) => compareText(String(a), String(b)))
     case 'ROW':
       return value.map((one, at) => partsOf(one, type.fields[at].type))
+    case 'VARIANT':
+      return value.map((part) => partsOf(part, { kind: 'BYTES' }))
     case 'FLOAT':
     case 'DOUBLE':
       return floatText(value, type.kind === 'FLOAT' ? 4 : 8)
