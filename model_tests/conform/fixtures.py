@@ -20,7 +20,7 @@ from typing import Any, Final
 import pyarrow as pa
 from pktable import Table
 from pktable_conform import archive
-from pktable_conform.archive import INDEX, NEGATIVE, OPEN, POSITIVE, stated
+from pktable_conform.archive import INDEX, NEGATIVE, OPEN, POSITIVE, SCHEMA, stated
 from pktable_spec.errors import InvalidRequestError
 
 from model_tests import corpus
@@ -84,7 +84,8 @@ def made() -> dict[str, bytes]:
             )
         for damage in (*damaged.DAMAGES, *damaged.HARMLESS):
             add_damaged(making, damage, Path(folder))
-    return {INDEX: json.dumps(making.index(), ensure_ascii=False, indent=1).encode(), **making.files}
+    index = json.dumps(making.index(), ensure_ascii=False, indent=1).encode()
+    return {INDEX: index, SCHEMA: STORED.with_name(SCHEMA).read_bytes(), **making.files}
 
 
 def of_paimon(making: Making) -> None:

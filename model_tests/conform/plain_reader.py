@@ -320,10 +320,7 @@ def records(folder: Path, schemas: Any, schema: Any, file: Any) -> list[Any]:
     name = file["_FILE_NAME"]
     data = stored(folder / name, file["_FILE_SIZE"])
     expect(name.endswith((".parquet", ".orc")), f"{name}: the format is not known")
-    if name.endswith(".orc"):
-        table = po.ORCFile(io.BytesIO(data)).read()
-    else:
-        table = parquet(data)
+    table = po.ORCFile(io.BytesIO(data)).read() if name.endswith(".orc") else parquet(data)
     expect(table.num_rows == file["_ROW_COUNT"], f"{name}: {table.num_rows} rows, not {file['_ROW_COUNT']}")
     names = {field["id"]: field["name"] for field in schemas(file["_SCHEMA_ID"])["fields"]}
     columns = []

@@ -6,9 +6,11 @@ import json
 import zipfile
 from pathlib import Path
 
+import jsonschema  # type: ignore[import-untyped]
 import pyarrow as pa
 import pytest
-from pktable_conform.archive import INDEX, Archive, Read
+from pktable_conform.archive import INDEX, SCHEMA, Archive, Read
+from pktable_conform.runner import FEATURES
 from pktable_spec.clauses import clauses
 from pktable_spec.errors import InvalidRequestError
 from pktable_spec.trace import FORCES, defined
@@ -24,6 +26,24 @@ def test_the_archive_is_as_it_is_made() -> None:
     if Archive().made_with != {"pyarrow": pa.__version__}:  # which writes other bytes for the same rows
         stored, files = (dict.fromkeys(some, b"") for some in (stored, files))
     assert [name for name in {*stored, *files} if stored.get(name) != files.get(name)] == []
+
+
+def test_the_index_is_as_its_schema_says_and_another_is_not() -> None:
+    files = unpacked(STORED)
+    schema, index = json.loads(files[SCHEMA]), json.loads(files[INDEX])
+    jsonschema.Draft202012Validator.check_schema(schema)
+    valid = jsonschema.Draft202012Validator(schema)
+    assert not list(valid.iter_errors(index))
+    case = index["cases"][0]
+    wrong = (
+        {"format": 2},
+        {"cases": [{**case, "kind": "other"}]},
+        {"cases": [{**case, "reads": [{"answers": [{"rows": [[1]]}]}]}]},
+        {"cases": [{**case, "reads": [{"arguments": {"when": 1}, "answers": [{"rows": []}]}]}]},
+        {"histories": {"one": {"table": "int", "options": {}, "operations": [{"do": "expire"}]}}},
+    )
+    assert [one for one in wrong if valid.is_valid({**index, **one})] == []
+    assert {one for case in Archive().cases for one in case.features} <= FEATURES.keys()
 
 
 def test_every_clause_of_a_case_is_in_force() -> None:

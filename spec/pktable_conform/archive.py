@@ -23,6 +23,8 @@ from pktable_spec.errors import InvalidRequestError
 FORMAT: Final = 1
 INDEX: Final = "index.json"
 SHIPPED: Final = "fixtures.zip"
+SCHEMA: Final = "index.schema.json"
+"""The JSON schema of the index, in this package and in the archive."""
 POSITIVE, NEGATIVE, OPEN = "positive", "negative", "open"
 MOST_ROWS: Final = 100  # that an answer gives one by one
 
