@@ -19,12 +19,12 @@ from typing import Any, Final
 
 import pyarrow as pa
 from pktable import Table
-from pktable_conform import archive
+from pktable_conform import archive, covering
 from pktable_conform.archive import INDEX, NEGATIVE, OPEN, POSITIVE, SCHEMA, stated
 from pktable_spec.errors import InvalidRequestError
 
 from model_tests import corpus
-from model_tests.conform import covering, damaged, engine_tables, inserts_alone, newer_tables, tables
+from model_tests.conform import damaged, engine_tables, inserts_alone, newer_tables, tables
 from model_tests.conform.damages import Damage
 from model_tests.conform.special_tables import SPECIAL
 from model_tests.conform.tables import Made

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,16 +11,19 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pktable import Table
+from pktable.cli import run
 from pktable.cli.conform import OnDisk
+from pktable_conform import covering
 from pktable_conform.archive import Archive
 from pktable_conform.judge.checks import CheckFailed
 from pktable_conform.judge.expectations import OPTIONAL
 from pktable_conform.judge.history import History
+from pktable_conform.run import WRITER, Asked, conform
 from pktable_conform.runner import Refused, RunnerError, Supports, Unsupported
 from pktable_conform.writing import Writers, smallest, stored
 from pktable_spec.covers import covers
+from pktable_spec.errors import InvalidRequestError
 
-from model_tests.conform import covering
 from model_tests.conform.guest_writer import Writer
 from model_tests.conform.pktable_runner import Program
 from model_tests.conform.tables import changes
@@ -72,6 +76,19 @@ def test_the_histories_take_every_step_near_the_start_of_the_graph() -> None:
     steps = {(state, number) for state in edges for number in range(len(covering.OPERATIONS))}
     assert len(steps) == 270
     assert steps <= taken
+
+
+def test_more_steps_are_made_when_they_are_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    edges = covering.graph(3)
+    taken = sum(map(len, covering.walks(edges)))
+    assert sum(map(len, edges.values())) == 954 < taken
+    runner = ["--runner", f"{sys.executable} -m model_tests.conform.pktable_runner", "--mode", "writer"]
+    assert run(["conform", *runner, "--steps", "0", *(f"--case=steps-00{at}" for at in range(1, 8))]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].endswith("7 PASS, 0 FAIL, 0 UNSUPPORTED, 0 ERROR")
+    runner_of_it: Any = InProcess()
+    unknown = Asked((WRITER,), only=frozenset({"steps-008"}), steps=0)
+    with pytest.raises(InvalidRequestError, match="--case steps-008: expected a case of the archive"):
+        conform(runner_of_it, Archive(), unknown)
 
 
 def loses_a_row(do: str, answer: Any) -> Any:

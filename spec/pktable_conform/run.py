@@ -15,7 +15,7 @@ from typing import Final
 
 from pktable_spec.errors import InvalidRequestError
 
-from pktable_conform import writing
+from pktable_conform import covering, writing
 from pktable_conform.archive import Archive, Case
 from pktable_conform.judge.checks import CheckFailed
 from pktable_conform.judge.expectations import OPTIONAL
@@ -35,7 +35,8 @@ class Asked:
     """What a run is to do.
 
     ``modes``: of READER and WRITER. ``only``: names of cases and histories, none for all. ``without``: names of those
-    to leave out, or of checks of `OPTIONAL`. ``keep``: the folder of failing cases, None for nowhere.
+    to leave out, or of checks of `OPTIONAL`. ``keep``: the folder of failing cases, None for nowhere. ``steps``: take
+    every step of the state graph after at most so many operations, by default those that the archive has.
     """
 
     modes: tuple[str, ...]
@@ -43,6 +44,7 @@ class Asked:
     without: frozenset[str] = frozenset()
     keep: Path | None = None
     auditor: writing.Auditor | None = None
+    steps: int | None = None
 
 
 @dataclass
@@ -119,6 +121,9 @@ def conform(runner: Runner, archive: Archive, asked: Asked, told: Told = lambda 
     Raises InvalidRequestError for names that are none, and for a runner that does not answer ``supports``.
     """
     histories = writing.stored(archive.histories)
+    if asked.steps is not None and WRITER in asked.modes:
+        others = {name: one for name, one in histories.items() if not name.startswith(covering.NAME)}
+        histories = {**others, **dict(covering.histories(asked.steps))}
     _expect_known(asked, archive.cases, histories)
     try:
         name = runner.supports().name

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
+from pktable_conform import covering
 from pktable_conform import report as reports
 from pktable_conform.archive import Archive
 from pktable_conform.report import Outcome
@@ -85,6 +86,15 @@ def conform_command(
         Path | None,
         typer.Option(metavar="ZIP", help="Another archive of fixtures than the one that is shipped."),
     ] = None,
+    steps: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=covering.MOST,
+            metavar="N",
+            help="Let a writer take every step of the state graph after at most N operations, instead of after 2.",
+        ),
+    ] = None,
     output: Annotated[
         Shown, typer.Option("--format", help="Lines for people, JSON, or JUnit's XML.")
     ] = Shown.TABLE,
@@ -94,7 +104,7 @@ def conform_command(
     docs/conform.md of the source repository says how a runner is written.
     """
     modes = (READER, WRITER) if mode is Mode.BOTH else (mode.value,)
-    asked = Asked(modes, frozenset(only or ()), frozenset(without or ()), keep, OnDisk())
+    asked = Asked(modes, frozenset(only or ()), frozenset(without or ()), keep, OnDisk(), steps)
     archive, process = Archive(fixtures), Runner(runner, timeout=timeout)
     try:
         report = conform(process, archive, asked, _told if output is Shown.TABLE else _unseen)

@@ -1,7 +1,7 @@
 """Histories that together take every step of the oracle's state graph near its start.
 
-The graph is that of one bucket: `OPERATIONS` from every state that at most `DEPTH` of them reach. A state is its files
-by level, with their records and deleted positions. Each history begins with an empty table and goes on to the nearest
+The graph is that of one bucket: `OPERATIONS` from every state that a number of them reach. A state is its files by
+level, with their records and deleted positions. Each history begins with an empty table and goes on to the nearest
 step that none has taken yet.
 """
 
@@ -11,10 +11,15 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Final, TypeAlias
 
-from pktable_conform.judge.history import SHAPES, History, Operation, numbered
 from pktable_spec.model.table import ModelTable
 
-DEPTH: Final = 3
+from pktable_conform.judge.history import SHAPES, History, Operation, numbered
+
+STORED: Final = 2
+"""Operations before the steps that the histories of the archive take."""
+MOST: Final = 6
+"""Operations before a step, at most: from 9 steps after none to some 28,000 after six, three times as many each."""
+NAME: Final = "steps-"
 LONGEST: Final = 10  # operations of a history
 SHAPE: Final = SHAPES["int"]
 OPTIONS: Final[Mapping[str, str]] = {
@@ -63,12 +68,12 @@ def after(operations: tuple[int, ...]) -> State:
     return tuple(found)
 
 
-def graph() -> Graph:
-    """Return the states that at most `DEPTH` operations reach, and where each operation leads from those before."""
+def graph(before: int = STORED) -> Graph:
+    """Return the states that at most ``before`` operations reach, and where each operation leads from them."""
     ways: dict[State, tuple[int, ...]] = {(): ()}
     edges: Graph = {}
     reached: list[State] = [()]
-    for _ in range(DEPTH):
+    for _ in range(before + 1):
         new: list[State] = []
         for state in reached:
             ends = tuple(after((*ways[state], number)) for number in range(len(OPERATIONS)))
@@ -109,7 +114,7 @@ def _nearest(edges: Graph, start: State, left: set[Step]) -> tuple[int, ...]:
     return ()
 
 
-def histories() -> Iterator[tuple[str, History]]:
-    """Yield the histories by name."""
-    for number, walk in enumerate(walks(graph()), 1):
-        yield f"steps-{number:03}", History(SHAPE, OPTIONS, [OPERATIONS[one] for one in walk])
+def histories(before: int = STORED) -> Iterator[tuple[str, History]]:
+    """Yield histories by name: they take every step that begins after at most ``before`` operations."""
+    for number, walk in enumerate(walks(graph(before)), 1):
+        yield f"{NAME}{number:03}", History(SHAPE, OPTIONS, [OPERATIONS[one] for one in walk])
