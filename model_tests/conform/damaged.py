@@ -24,6 +24,7 @@ from model_tests.conform.damages import (
     flipped,
     gone,
     hints,
+    in_parts,
     index,
     index_file,
     last,
@@ -322,6 +323,14 @@ DAMAGES: Final = (
         column_type("m", {"type": "MAP", "key": "INT NOT NULL", "value": "BIGINT"}),
         base="nested",
         features=("keys", "nested", "evolution"),
+    ),
+    Damage(
+        "variant-in-parts",
+        "a VARIANT is stored in parts",
+        ("META-78",),
+        in_parts,
+        base="variants",
+        features=("keys", "variant", "nested"),
     ),
 )
 

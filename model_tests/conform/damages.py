@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import fastavro
+import pyarrow as pa
 import pyarrow.parquet as pq
 from pktable.format.metadata.manifest import DELETE
 from pktable.format.vectors.deletion_vector import DeletionVector
@@ -193,6 +194,20 @@ def never_added(found: Sequence[Any]) -> list[Any]:
 
 def without_column(root: Path) -> None:
     Surgeon(root).edit_rows(_bottom(root).file_name, lambda rows: rows.drop_columns(["v"]))
+
+
+def in_parts(root: Path) -> None:
+    """Let the VARIANTs of a column be stored in parts, by a third field of their group."""
+
+    def edited(rows: pa.Table) -> pa.Table:
+        at = rows.column_names.index("v")
+        column = rows.column(at).combine_chunks()
+        parts = [*column.flatten(), pa.nulls(len(column), pa.int64())]
+        names = ["value", "metadata", "typed_value"]
+        found = pa.StructArray.from_arrays(parts, names, mask=column.is_null())
+        return rows.set_column(at, "v", found)
+
+    Surgeon(root).edit_rows(_bottom(root).file_name, edited)
 
 
 def twice(root: Path) -> None:

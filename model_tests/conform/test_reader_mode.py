@@ -121,6 +121,7 @@ def test_the_archive_has_a_damage_of_each_thing_that_a_reader_verifies() -> None
         "option",
         "key",
         "map",
+        "variant",
     }
     assert all(case.clauses for case in CASES.values())
     assert sum(case.kind == POSITIVE for case in CASES.values()) > 30
