@@ -46,8 +46,6 @@ OURS: Final[Mapping[str, Asking]] = {
 NODE: Final = "node reader"
 NODE_SOURCE: Final = Path(__file__).parent / "runners" / "node"
 GUESTS: Final = (JVM, NEWER_JVM, PYPAIMON, RUST)
-WRITERS: Final = (JVM, NEWER_JVM, PYPAIMON)
-"""Guests that write tables with a key."""
 KEEP: Final = Path("conform-failures")
 
 
@@ -77,7 +75,6 @@ def guests(names: Sequence[str]) -> dict[str, tuple[Asking, ...]]:
         name: tuple(
             (f"{PYTHON} -m model_tests.conform.{module} {shlex.quote(name)}", (mode,))
             for module, mode in (("guest_runner", READER), ("guest_writer", WRITER))
-            if mode == READER or name in WRITERS
         )
         for name in names
         if name not in missing

@@ -60,7 +60,8 @@ class PeerTable(AskedTable):
 
     def write(self, changes: Sequence[Change], *, write_only: bool = False) -> None:
         rows = [[kind.symbol, *(None if one is None else str(one) for one in row)] for kind, row in changes]
-        self._peer.ask("write", table=self._place, rows=rows, write_only=write_only)
+        schema = self.table.schema.arrow_schema.serialize().to_pybytes().hex()
+        self._peer.ask("write", table=self._place, rows=rows, write_only=write_only, arrow_schema=schema)
 
     def compact(self, *, full: bool = False) -> None:
         self._peer.ask("compact", table=self._place, full=full)
