@@ -237,6 +237,7 @@ SELECT id FROM t WHERE (k IN (SELECT n FROM r)) IS NULL OR NOT (k NOT IN (SELECT
 """.strip().splitlines()
 
 REFUSED = [
+    "SELECT stddev(id) FILTER (WHERE id > 0) FROM t",
     "SELECT DISTINCT b FROM t ORDER BY id",
     "SELECT id FROM t WHERE u > DATE '2024-01-01'",
     "SELECT s > DATE '2024-01-01' FROM t",
