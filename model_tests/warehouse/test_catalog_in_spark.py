@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import gc
 import threading
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from pktable.run import by_size
 from pktable.spark_sql.catalog import reading, register
 from pktable.spark_sql.catalog.machine import Machine
 from pktable_spec.covers import covers
+from pktable_spec.errors import CommitUnknownError, CompactionFailedError, PkTableError
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import (
     AnalysisException,
@@ -344,7 +346,8 @@ DDL = (
     "ALTER TABLE {c}more.t SET TBLPROPERTIES ('snapshot.num-retained.max' = '20', 'comment' = 'more about')",
     "ALTER TABLE {c}more.t UNSET TBLPROPERTIES ('snapshot.num-retained.max')",
     "CREATE TABLE {c}more.u COMMENT 'made' TBLPROPERTIES ('primary-key' = 'id') AS SELECT 1 AS id, 'x' AS s",
-    "ALTER TABLE {c}more.u RENAME TO more.v",
+    "ALTER TABLE {c}more.u RENAME TO more.v0",
+    "ALTER TABLE {c}more.v0 RENAME TO {c}more.v",
     "CREATE TABLE {c}more.w (id INT)",
     "DROP TABLE {c}more.w",
 )
@@ -385,6 +388,52 @@ def test_of_a_create_that_fails_or_is_refused_no_table_stays(lake: Any) -> None:
         with pytest.raises(PySparkException, match=why):
             lake.spark.sql(f"CREATE TABLE lake.db.failed {definition}")
         assert not lake.warehouse.has_table("db.failed")
+
+
+@pytest.mark.parametrize("by", ["plain", "session"])
+@covers("WH-51")
+def test_a_create_that_fails_leaves_what_has_rows_and_what_took_its_place(
+    lake: Any, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    put, sql = Table.put, lake.spark.sql if by == "plain" else lake.sql
+
+    def replaced(self: Table, rows: Any, **options: Any) -> Any:
+        lake.warehouse.drop_table("db.failed")
+        put(lake.warehouse.create_table("db.failed", "other INT", primary_key=None), [{"other": 9}])
+        return put(self, rows, **options)
+
+    def committed(self: Table, rows: Any, **options: Any) -> Any:
+        raise CompactionFailedError("the rows are committed", int(put(self, rows, **options) or 0))
+
+    def unknown(self: Table, rows: Any, **options: Any) -> Any:
+        raise CommitUnknownError(self.path, 1)
+
+    for fails, left in ((replaced, [(9,)]), (committed, [(1,)]), (unknown, [])):
+        lake.warehouse.drop_table("db.failed", if_exists=True)
+        monkeypatch.setattr(Table, "put", fails)
+        with pytest.raises(
+            (PySparkException, PkTableError), match=r"another table|committed|could not be found out"
+        ):
+            sql("CREATE TABLE lake.db.failed AS SELECT 1 AS id")
+        monkeypatch.setattr(Table, "put", put)
+        assert rows(lake, "SELECT * FROM lake.db.failed") == left
+
+
+@covers("WH-50")
+def test_a_time_is_read_in_a_session_that_knows_it_and_a_catalog_may_have_any_name(lake: Any) -> None:
+    spark = lake.spark.newSession()
+    pktable.session(spark, warehouse=lake.warehouse.path, catalog="größe")
+    made(lake, "t")
+    assert spark.sql("SELECT count(*) FROM `größe`.db.t").collect()[0][0] == 2
+    if lake.spark.version < "4.1":
+        pytest.skip("Spark 4.0 has no TIME")
+    spark.conf.set("spark.sql.timeType.enabled", "true")
+    lake.warehouse.drop_table("db.timed", if_exists=True)
+    noon = datetime.time(12)
+    lake.warehouse.create_table("db.timed", "id INT, at TIME(3)", primary_key="id").upsert(
+        [{"id": 1, "at": noon}]
+    )
+    assert [tuple(row) for row in spark.sql("SELECT * FROM `größe`.db.timed").collect()] == [(1, noon)]
 
 
 @covers("WH-37", "WH-10")

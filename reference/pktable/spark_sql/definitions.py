@@ -3,16 +3,17 @@
 Types are Spark's: TIMESTAMP is a point in time. Properties are options by Paimon's names; ``primary-key`` and
 ``comment`` among them are the key and the comment.
 
-Clauses: WH-14.
+Clauses: WH-14, WH-51.
 """
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from pktable_spec.errors import InvalidRequestError
+from pktable_spec.errors import CommitUnknownError, InvalidRequestError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructField, StructType
@@ -135,8 +136,10 @@ def _create_table(
     try:
         values = aligned(rows, table.schema, None, {}, by_name=False)
         result = table.put(values)
+    except CommitUnknownError:  # it may have its rows
+        raise
     except BaseException:
-        warehouse.drop_table(place.name)  # of a statement that fails nothing stays
+        undo(warehouse, place.name, table)
         raise
     effect = None if result is None else result.effect
     put = 0 if result is None else None if effect is None else effect.put
@@ -161,6 +164,16 @@ def define(
         options=options,
         comment=options.pop(COMMENT, "") or comment,
     )
+
+
+def undo(warehouse: Warehouse, name: str, table: Table) -> None:
+    """Drop the ``table`` of a CREATE TABLE … AS SELECT that has failed.
+
+    One that has rows by now stays, and so does another that has taken its place. Clauses: WH-51.
+    """
+    with contextlib.suppress(InvalidRequestError):
+        if not table.snapshots():
+            warehouse.drop_table(name)
 
 
 def drop(queries: Queries, words: Words) -> DataFrame | None:

@@ -22,7 +22,7 @@ from pktable.spark_sql.catalog.changes import alter
 from pktable.spark_sql.catalog.machine import CATALOG, SPARK, Machine
 from pktable.spark_sql.catalog.reading import Views
 from pktable.spark_sql.catalog.writing import INSTEAD, WritableTable, expect_no_options, only_inserts
-from pktable.spark_sql.definitions import KEY, PROVIDERS, define, plain
+from pktable.spark_sql.definitions import KEY, PROVIDERS, define, plain, undo
 from pktable.spark_sql.queries import Queries, version
 from pktable.sql.names import Found
 from pktable.store.directories import DEFAULT
@@ -250,7 +250,7 @@ class Catalog:
             [_partition_column(one) for one in partitioning],
             properties.get("comment") or "",
         )
-        return self._writable(found, table, undo=lambda: self._warehouse.drop_table(found.name))
+        return self._writable(found, table, undo=lambda: undo(self._warehouse, found.name, table))
 
     def _columns(self, columns: Any) -> StructType:
         struct = self._machine.single(f"{CATALOG}CatalogV2Util").v2ColumnsToStructType(columns)
@@ -285,11 +285,16 @@ class Catalog:
         return self.drop_table(identifier)
 
     def rename_table(self, old: Any, new: Any) -> None:
-        """Give a table another name, as Spark does in its database unless a database is given. Clauses: WH-42."""
-        found, target = self._of_warehouse(old, "RENAME"), self._place(new)
+        """Give a table another name, as Spark does in its database unless a database is given.
+
+        The new name has the catalog before it, too, if the statement has. Clauses: WH-42.
+        """
+        parts = (*new.namespace(), new.name())
+        found = self._of_warehouse(old, "RENAME")
+        target = self._place(new) if len(parts) < 3 else self._queries.names.place(parts)
         if target is None or target.metadata is not None or target.branch is not None:
             raise InvalidRequestError(f"RENAME TO {new.toString()}: expected a name such as database.table")
-        database = target.database if len(new.namespace()) else found.database
+        database = target.database if len(parts) > 1 else found.database
         self._warehouse.rename_table(found.name, f"{database}.{target.table}")
 
     def _of_warehouse(self, identifier: Any, what: str) -> Found:

@@ -6,7 +6,7 @@ names a table twice reads one snapshot of it, and what only describes a table pl
 
 Rows that were found are forgotten some time after the JVM has forgotten the view.
 
-Clauses: WH-37, WH-38.
+Clauses: WH-37, WH-38, WH-50.
 """
 
 from __future__ import annotations
@@ -26,6 +26,10 @@ from pktable.spark_sql.catalog.machine import CATALOG, SPARK, Machine
 
 WHOLE_NAME: Final = "multipartIdentifier"
 """With it, since Spark 4.2, a column may be named with the catalog."""
+TIMES: Final = "view.sqlConfig.spark.sql.timeType.enabled"
+"""The property of a view by which what is in it may have a TIME."""
+TIME: Final = '"time('
+"""How the type begins in the text of a schema."""
 FORGOTTEN_KEPT: Final = 16
 """How many more views are found before the rows of one that the JVM has forgotten are."""
 
@@ -51,8 +55,9 @@ class Views:
     made = itertools.count()
 
     def __init__(self, machine: Machine, catalog: str) -> None:
-        # The next catalog of this name gets another function: queries in other threads may need this one.
-        self.function = f"pktable_rows_of_{catalog}_{next(self.made)}"
+        # The next catalog of this name gets another function: queries in other threads may need this one. Spark reads
+        # the name without quotes, as it may not read that of the catalog.
+        self.function = f"pktable_rows_{next(self.made)}"
         self._machine = machine
         self._numbers = itertools.count()
         self._rows: dict[int, Rows] = {}
@@ -96,7 +101,10 @@ class Views:
         properties: Mapping[str, str] | None = None,
         comment: str = "",
     ) -> Any:
-        """Return a table of Spark's by a ``name`` of three parts, whose rows are those of ``find``."""
+        """Return a table of Spark's by a ``name`` of three parts, whose rows are those of ``find``.
+
+        Clauses: WH-37, WH-50.
+        """
         machine = self._machine
         self._forget()
         number = next(self._numbers)
@@ -105,11 +113,13 @@ class Views:
             table, machine.option(database), machine.option(catalog)
         )
         text = machine.option(f"SELECT * FROM {self.function}({number})")
+        # What is in a view is analyzed by Spark's defaults, by which it has no TIME, and the settings of the view.
+        settings = {TIMES: "true"} if TIME in schema.json() else {}
         values = {
             "identifier": identifier,
             "schema": machine.java_schema(schema),
             "partitionColumnNames": machine.sequence(partition_by),
-            "properties": machine.scala_map(properties or {}),
+            "properties": machine.scala_map({**(properties or {}), **settings}),
             "viewText": text,
             "viewOriginalText": text,
             "comment": machine.option(comment or None),

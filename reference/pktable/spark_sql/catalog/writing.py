@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from pktable_spec.errors import InvalidRequestError
+from pktable_spec.errors import CommitUnknownError, InvalidRequestError
 from pyspark.sql import DataFrame
 
 from pktable.spark_sql.catalog.machine import CATALOG, SPARK, Machine, ThrownError
@@ -43,7 +43,7 @@ def expect_no_options(given: Any, known: Sequence[str] = ()) -> None:
 class WritableTable:
     """A table of Spark's that takes rows. ``described``: the same as it is read, whose columns and options it has.
 
-    ``undo``: removes the table, of a CREATE TABLE … AS SELECT that fails.
+    ``undo``: removes the table, of a CREATE TABLE … AS SELECT that fails (WH-51).
     """
 
     def __init__(
@@ -114,7 +114,11 @@ class WritableTable:
         """Put rows, a DataFrame of the JVM. Clauses: WH-39."""
         assert not overwrite, "the capabilities have no overwrite"
         frame = DataFrame(rows, self._machine.spark)
-        self._table.put(aligned(frame, self._table.schema, None, {}, by_name=False))
+        try:
+            self._table.put(aligned(frame, self._table.schema, None, {}, by_name=False))
+        except CommitUnknownError:  # it may have its rows
+            self._undo = None
+            raise
 
     # MERGE, and reads of a subquery: Spark takes the target of an INSERT for them
 
