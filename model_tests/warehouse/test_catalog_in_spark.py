@@ -14,6 +14,7 @@ from pktable import InvalidRequestError, Table
 from pktable.run import by_size
 from pktable.spark_sql.catalog import reading, register
 from pktable.spark_sql.catalog.machine import Machine
+from pktable.warehouse import Warehouse
 from pktable_spec.covers import covers
 from pktable_spec.errors import CommitUnknownError, CompactionFailedError, PkTableError
 from py4j.protocol import Py4JJavaError
@@ -434,6 +435,28 @@ def test_a_time_is_read_in_a_session_that_knows_it_and_a_catalog_may_have_any_na
         [{"id": 1, "at": noon}]
     )
     assert [tuple(row) for row in spark.sql("SELECT * FROM `größe`.db.timed").collect()] == [(1, noon)]
+
+
+@covers("WH-50")
+def test_a_column_that_has_not_null_inside_is_read(lake: Any) -> None:
+    lake.warehouse.drop_table("db.nested", if_exists=True)
+    columns = "id INT, r ROW<a INT NOT NULL>, l ARRAY<ROW<b INT NOT NULL> NOT NULL>, m MAP<INT, INT NOT NULL>"
+    table = lake.warehouse.create_table("db.nested", columns, primary_key="id")
+    assert rows(lake, "SELECT * FROM lake.db.nested") == []
+    lake.spark.sql("INSERT INTO lake.db.nested SELECT 1, struct(2 AS a), array(struct(3 AS b)), map(4, 5)")
+    assert rows(lake, "SELECT id, r.a, l[0].b, m[4] FROM lake.db.nested") == [(1, 2, 3, 5)]
+    assert lake.spark.table("lake.db.nested").schema == table.read().schema
+
+
+@covers("WH-42")
+def test_a_create_that_another_was_faster_with_is_sparks_error(
+    lake: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made(lake, "raced")
+    answers = iter([False, False])
+    monkeypatch.setattr(Warehouse, "has_table", lambda self, name: next(answers, True))
+    lake.spark.sql("CREATE TABLE IF NOT EXISTS lake.db.raced (id INT)")
+    assert lake.warehouse.table("db.raced").schema.value_names == ("id", "city")
 
 
 @covers("WH-37", "WH-10")

@@ -9,6 +9,7 @@ from pktable_spec.errors import InvalidRequestError
 from pyspark.errors import PySparkException
 
 from pktable.run.spark.errors import raised_here
+from pktable.run.spark.runner import as_arrow
 from pktable.spark_sql.session import session
 from pktable.sql.words import quoted
 from pktable.store.directories import DEFAULT
@@ -28,7 +29,7 @@ def carried_out(warehouse: Warehouse, statement: str, database: str) -> pa.Table
         if database != DEFAULT:
             lake.sql(f"USE {quoted(database)}")
         with raised_here():
-            return lake.sql(statement).toArrow()
+            return as_arrow(lake.sql(statement))
     except PySparkException as error:
         first = str(error).strip().partition("\n")[0]
         raise InvalidRequestError(f"Spark: {first}") from None

@@ -2,14 +2,14 @@
 
 The work itself is the kernel's, the same as the local runner's. Pickled metadata and Arrow batches cross the wire. An
 error of ours comes back as a value and is raised in the driver as the error it was. Only the public DataFrame API is
-used, so that Spark Connect serves as well. Executors, its server's too, import pktable and see the table's files under
-the same paths as the driver.
+used, so that Spark Connect serves as well; `as_arrow` goes further only where a classic session fails. Executors, its
+server's too, import pktable and see the table's files under the same paths as the driver.
 
 The size of a DataFrame is what Spark's optimizer estimates. A scan counts as the bytes of its files, local rows as what
 they take, a join as the product of its sides. Nothing is known of an RDD, and of a table without statistics: Spark then
 says the greatest size there is.
 
-Clauses: TBL-6, TBL-11, TBL-22, CMP-16, CMT-12, RD-1, RD-3, RD-9, RD-12.
+Clauses: TBL-6, TBL-11, TBL-22, TBL-70, CMP-16, CMT-12, RD-1, RD-3, RD-9, RD-12.
 """
 
 from __future__ import annotations
@@ -215,7 +215,7 @@ class SparkRunner:
         """Return the rows of ``query`` as a pyarrow.Table."""
         frame = self.read(context, query)
         with raised_here(query.predicate.shown if query.predicate else None):
-            return frame.toArrow()
+            return as_arrow(frame)
 
     @names_jobs("count")
     def count(self, context: TableContext, query: Query) -> int:
@@ -344,11 +344,22 @@ def _expect_batch(rows: DataFrame) -> None:
         raise InvalidRequestError("rows: a streaming DataFrame cannot be written at once; use foreachBatch")
 
 
+def as_arrow(frame: DataFrame) -> pa.Table:
+    """Return the rows of ``frame``. Raises what pyspark raises. Clauses: TBL-70."""
+    try:
+        return frame.toArrow()
+    except pa.ArrowInvalid:
+        if not hasattr(frame, "_collect_as_arrow"):  # of Spark Connect
+            raise
+        # pyspark casts what it has collected, and Arrow casts no NULL whose type has NOT NULL inside, as VARIANT.
+        return pa.Table.from_batches(frame._collect_as_arrow())
+
+
 def _arrow(frame: DataFrame) -> pa.Table:
     """Return the rows of ``frame``. Raises InvalidRequestError for a column type that Arrow does not have."""
     try:
         with raised_here():
-            return frame.toArrow()
+            return as_arrow(frame)
     except (PySparkTypeError, ValueError) as error:
         raise InvalidRequestError(
             f"rows: Arrow has no type for a column of this DataFrame: {error}"

@@ -179,8 +179,7 @@ class Catalog:
         names, queries = self._queries.names, self._queries
         table = names.open(found)
         if as_of is None and found.metadata is None:
-            schema = spark_schema(table.schema.fields)
-            return self._view(found, table, schema, table.read)
+            return self._view(found, table, _as_read(table), table.read)
         if isinstance(as_of, str):
             asked = version(table, as_of)
         else:
@@ -242,14 +241,19 @@ class Catalog:
             info = definition[0]
             definition = (info.columns(), info.partitions(), info.properties())
         columns, partitioning, properties = definition
-        table = define(
-            self._warehouse,
-            found.name,
-            self._columns(columns),
-            _options(properties),
-            [_partition_column(one) for one in partitioning],
-            properties.get("comment") or "",
-        )
+        try:
+            table = define(
+                self._warehouse,
+                found.name,
+                self._columns(columns),
+                _options(properties),
+                [_partition_column(one) for one in partitioning],
+                properties.get("comment") or "",
+            )
+        except InvalidRequestError:
+            if self._warehouse.has_table(found.name):  # another was faster
+                raise self._machine.error(f"{ANALYSIS}TableAlreadyExistsException", identifier) from None
+            raise
         return self._writable(found, table, undo=lambda: undo(self._warehouse, found.name, table))
 
     def _columns(self, columns: Any) -> StructType:
@@ -273,7 +277,7 @@ class Catalog:
             alter(table, changes)
         except PkTableError as error:  # Spark wraps what the JVM calls an illegal argument here
             raise self._machine.refusal(str(error)) from error
-        return self._view(found, table, spark_schema(table.schema.fields), table.read)
+        return self._view(found, table, _as_read(table), table.read)
 
     def drop_table(self, identifier: Any) -> bool:
         if not self.table_exists(identifier):
@@ -302,6 +306,15 @@ class Catalog:
         if found.metadata is not None or (found.branch is not None and what != "ALTER"):
             raise InvalidRequestError(f"{what} TABLE {identifier.toString()}: expected database.table")
         return found
+
+
+def _as_read(table: Table) -> StructType:
+    """Return the columns of a read: what is NOT NULL inside of a column may be null there. Clauses: WH-50."""
+    known = spark_schema(table.schema.fields)
+    found: StructType = known.toNullable()
+    for one, before in zip(found, known, strict=True):
+        one.nullable = before.nullable
+    return found
 
 
 def _options(properties: Any) -> Mapping[str, str]:
