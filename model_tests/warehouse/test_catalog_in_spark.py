@@ -346,6 +346,7 @@ DDL = (
     "ALTER TABLE {c}more.t DROP COLUMN z",
     "ALTER TABLE {c}more.t SET TBLPROPERTIES ('snapshot.num-retained.max' = '20', 'comment' = 'more about')",
     "ALTER TABLE {c}more.t UNSET TBLPROPERTIES ('snapshot.num-retained.max')",
+    "ALTER TABLE {c}more.t UNSET TBLPROPERTIES IF EXISTS ('snapshot.num-retained.max')",
     "CREATE TABLE {c}more.u COMMENT 'made' TBLPROPERTIES ('primary-key' = 'id') AS SELECT 1 AS id, 'x' AS s",
     "ALTER TABLE {c}more.u RENAME TO more.v0",
     "ALTER TABLE {c}more.v0 RENAME TO {c}more.v",
@@ -371,6 +372,8 @@ def test_definitions_leave_what_the_same_statements_of_the_session_leave(lake: A
     assert ("s", "string", "text") in rows(lake, "DESCRIBE lake.more.t")
     assert rows(lake, "SHOW TABLES IN lake.more") == [("more", "t", False), ("more", "v", False)]
     assert ("more",) in rows(lake, "SHOW NAMESPACES IN lake")
+    lake.spark.sql("CREATE TABLE lake.without (id INT)")
+    assert rows(lake, "SHOW TABLES IN lake") == [("default", "without", False)]
     with pytest.raises(PySparkException, match="it has tables"):
         lake.spark.sql("DROP DATABASE lake.more")
     lake.spark.sql("DROP DATABASE lake.more CASCADE")

@@ -120,6 +120,8 @@ class Catalog:
     # Tables
 
     def list_tables(self, namespace: Any) -> Any:
+        """Return the tables of a database; those of the catalog itself are those of ``default``. Clauses: WH-37."""
+        namespace = namespace if len(namespace) else self.default_namespace()
         self._expect_database(namespace)
         there = namespace[0] in self._warehouse.databases()
         names = self._warehouse.tables(namespace[0]) if there else []

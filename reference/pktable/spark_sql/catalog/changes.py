@@ -6,7 +6,7 @@ Clauses: WH-42.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from pktable_spec.errors import InvalidRequestError
@@ -27,7 +27,7 @@ def alter(table: Table, changes: Iterable[Any]) -> None:
     for change in changes:
         kind = change.getClass().getSimpleName()
         if kind in ("SetProperty", "RemoveProperty"):
-            _option(given, kind, change)
+            _option(given, kind, change, table.options)
             continue
         if not kind.endswith("Column") and not kind.startswith("UpdateColumn"):
             raise InvalidRequestError(f"ALTER TABLE: {kind} is not supported")
@@ -56,13 +56,14 @@ def alter(table: Table, changes: Iterable[Any]) -> None:
     table.alter(**given)
 
 
-def _option(given: dict[str, Any], kind: str, change: Any) -> None:
+def _option(given: dict[str, Any], kind: str, change: Any, known: Collection[str]) -> None:
+    """Take a change of an option. Spark does not say IF EXISTS of UNSET: one that is not set is none to reset."""
     name, sets = change.property(), kind == "SetProperty"
     if name == COMMENT:
         given["comment"] = change.value() if sets else ""
     elif sets:
         given.setdefault("set_options", {})[name] = change.value()
-    else:
+    elif name in known:
         given.setdefault("reset_options", []).append(name)
 
 
