@@ -1,8 +1,8 @@
-"""The scoreboard: the clauses that each implementation keeps, by version, and the findings."""
+"""The scoreboard: the clauses that each implementation keeps, by version, and the findings with their minimal cases."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
@@ -11,10 +11,13 @@ from pktable_conform.run import READER, WRITER
 
 from docs.site.clause_pages import FOLDER
 from docs.site.evidence import Evidence
+from model_tests.conform.findings import FINDINGS, failures, finding_of, shown_by
 from model_tests.conform.record import Run, digest_of_fixtures
 from model_tests.examples.shown import table
 
 PATH: Final = "scoreboard.md"
+MOST_CLAUSES: Final = 6
+"""Of a finding, that are named."""
 KEPT, BROKEN, NOT_ASKED = "✓", "✗", "·"
 INTRO: Final = """# Who keeps which clause
 
@@ -64,13 +67,29 @@ def cell(run: Run, one: Evidence) -> str:
 
 
 def _findings(runs: Sequence[Run]) -> Iterator[str]:
-    for run in runs:
-        failed = [one for one in run.outcomes.values() if one.status in (FAIL, ERROR)]
-        rows = [
-            (one.case, one.mode, _what(one), ", ".join(one.clauses), _code(one.history)) for one in failed
-        ]
-        heads = ("case", "mode", "found", "clauses", "smallest history")
-        yield f"### {run.title}\n\n" + (table(heads, rows) or "Nothing.")
+    """Yield a part for each finding, and one for failures that are none that is known."""
+    for finding in FINDINGS:
+        if shown := shown_by(finding, runs):
+            yield f"### {finding.title}\n\n{finding.what} {_minimal(shown[0][1])}\n\n{_failures(shown)}"
+    others = [(run, one) for run in runs for one in failures(run) if finding_of(run, one) is None]
+    if others:
+        yield f"### Not looked into yet\n\n{_failures(others)}"
+
+
+def _minimal(outcome: Outcome) -> str:
+    """Return the sentence that names the minimal case of a finding, and its clauses."""
+    shown = [f"[{id}](/{FOLDER}/{id}.md)" for id in outcome.clauses[:MOST_CLAUSES]]
+    more = ["…"] * (len(outcome.clauses) > MOST_CLAUSES)
+    return f"Minimal case: `{outcome.case}`. Clauses: {', '.join([*shown, *more])}."
+
+
+def _failures(shown: Sequence[tuple[Run, Outcome]]) -> str:
+    """Return the table of some failures: of each case who says the same."""
+    said = defaultdict[tuple[str, str, str], list[str]](list)
+    for run, one in shown:
+        said[one.case, _what(one), _code(one.history)].append(run.title)
+    rows = [(case, ", ".join(who), what, history) for (case, what, history), who in said.items()]
+    return table(("case", "implementations", "found", "smallest history"), rows)
 
 
 def _what(outcome: Outcome) -> str:
