@@ -89,7 +89,9 @@ def _failures(shown: Sequence[tuple[Run, Outcome]]) -> str:
     for run, one in shown:
         said[one.case, _what(one), _code(one.history)].append(run.title)
     rows = [(case, ", ".join(who), what, history) for (case, what, history), who in said.items()]
-    return table(("case", "implementations", "found", "smallest history"), rows)
+    heads = ("case", "implementations", "found", "smallest history")
+    shows_history = any(row[-1] for row in rows)
+    return table(heads, rows) if shows_history else table(heads[:-1], [row[:-1] for row in rows])
 
 
 def _what(outcome: Outcome) -> str:
