@@ -63,6 +63,20 @@ def test_a_manifest_list_and_a_manifest_are_shown_with_values_of_keys(
     assert any(value.startswith("plain (") for value in partitions)
 
 
+@covers("META-23")
+@pytest.mark.parametrize("kind", ["orc", "parquet"])
+def test_a_manifest_of_another_format_is_shown_as_one_in_avro(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = dumped(named(f"manifests-in-{kind}", 4, "deltaManifestList"), capsys)
+    source = VECTORS / f"manifests-in-{kind}/table/manifest" / values(rows, "record 1")["_FILE_NAME"]
+    found = [(row["field"], row["value"].partition(" ")[0]) for row in dumped(source, capsys)]
+    assert {("_VERSION", "2"), ("_PARTITION", "x"), ("_FILE._MAX_KEY", "2")} <= {*found}
+    damaged = tmp_path / source.name
+    damaged.write_bytes(source.read_bytes()[:-5])
+    assert "data: expected a readable file" in dumped(damaged, capsys, code=1)[-1]["value"]
+
+
 def test_a_snapshot_and_a_schema_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
     root = VECTORS / "several-vectors/table"
     assert values(dumped(root / "snapshot/snapshot-2", capsys), "")["commitKind"] == "COMPACT"

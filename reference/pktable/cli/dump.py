@@ -21,15 +21,16 @@ from pktable.catalog.schemas import load_schemas
 from pktable.cli.app import HUDI_DUMP, Output, StorageOptions, app, storage_options
 from pktable.cli.output import Format, print_rows
 from pktable.format.avro import MAGIC as AVRO
-from pktable.format.avro import decode_container
 from pktable.format.binary_row import decode_row
+from pktable.format.metadata.manifest_fields import ORC_MAGIC, PARQUET_MAGIC, stored_records
 from pktable.format.metadata.schema import TableSchema
 from pktable.format.paths import TablePaths
 from pktable.format.vectors.deletion_vector import MAGIC_32, MAGIC_64, decode_vector
 from pktable.store.file_io import open_store
 
 HUDI: Final = b"#HUDI#"
-PARQUET: Final = b"PAR1"
+MANIFESTS: Final = ("manifest-", "index-manifest-")
+"""How the names of files begin that may be in ORC or Parquet."""
 FRAME: Final = 8  # bytes of the length before a vector and of the CRC behind it
 MOST_POSITIONS: Final = 100  # that are printed
 SHOWN: Final = 80  # digits of a bitmap
@@ -77,8 +78,9 @@ def parts(data: bytes, at: str, schema: TableSchema | None = None) -> Iterator[P
 
     Raises InvalidRequestError for a file of another kind, CorruptFileError.
     """
-    if data.startswith(AVRO):
-        yield from _of_avro(data, at, schema)
+    is_columnar = data.startswith((ORC_MAGIC, PARQUET_MAGIC))
+    if data.startswith(AVRO) or (is_columnar and at.rpartition("/")[2].startswith(MANIFESTS)):
+        yield from _of_records(data, at, schema)
     elif data.startswith(HUDI):
         yield from import_module(HUDI_DUMP).parts(data, at)
     elif data[:1] == b"{":
@@ -86,10 +88,10 @@ def parts(data: bytes, at: str, schema: TableSchema | None = None) -> Iterator[P
     elif data[:1] == b"\1":
         yield from _of_index(data, at)
     else:
-        hint = "; `pktable read` and `pktable files` show data files" if data.startswith(PARQUET) else ""
+        hint = "; `pktable read` and `pktable files` show data files" if is_columnar else ""
         raise InvalidRequestError(
-            f"{at}: expected a file of JSON or Avro, a DV index file (whose first byte is 1) or a log file of Hudi, "
-            f"found bytes {data[:4].hex() or 'none'}{hint}"
+            f"{at}: expected a file of JSON or Avro, a manifest, a DV index file (whose first byte is 1) or a log file "
+            f"of Hudi, found bytes {data[:4].hex() or 'none'}{hint}"
         )
 
 
@@ -102,9 +104,9 @@ def _of_json(data: bytes, at: str) -> Iterator[Part]:
         yield Part("", None, name, _text(value))
 
 
-def _of_avro(data: bytes, at: str, schema: TableSchema | None) -> Iterator[Part]:
-    """Yield the fields of a manifest, a manifest list or an index manifest, record by record."""
-    records = decode_container(data, at)
+def _of_records(data: bytes, at: str, schema: TableSchema | None) -> Iterator[Part]:
+    """Yield the fields of a manifest, a manifest list or an index manifest, record by record. Clauses: META-23."""
+    records = stored_records(data, at)
     yield Part("", None, "records", str(len(records)))
     for number, record in enumerate(records, 1):
         kind = {0: "ADD", 1: "DELETE"}.get(record.get("_KIND", -1), "record")
