@@ -361,6 +361,8 @@ def test_definitions_leave_what_the_same_statements_of_the_session_leave(lake: A
     for statement in DDL:
         lake.spark.sql(statement.format(c="lake."))
         other.sql(statement.format(c="paimon."))
+    with pytest.raises(Exception, match="without quotes it is a field of that column"):
+        lake.spark.sql("ALTER TABLE lake.more.t ADD COLUMN `x.q` INT")
     assert lake.warehouse.tables("more") == other.warehouse.tables("more") == ["t", "v"]
     for name in ("more.t", "more.v"):
         mine, theirs = lake.warehouse.table(name), other.warehouse.table(name)

@@ -299,6 +299,9 @@ def test_tables_are_defined_shown_altered_and_dropped(lake: Any) -> None:
         "ALTER TABLE made UNSET TBLPROPERTIES ('snapshot.num-retained.min')",
     ):
         lake.sql(statement)
+    for column, message in {"`r.q`": "without quotes it is a field", "r.`q.p`": "has no dot"}.items():
+        with pytest.raises(InvalidRequestError, match=message):
+            lake.sql(f"ALTER TABLE made ADD COLUMN {column} INT")
     described = [tuple(row) for row in lake.sql("DESCRIBE made").collect()]
     assert described == [
         ("id", "bigint", "the key"),

@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructField, StructType
 
 from pktable.catalog.definitions import parse_definition
+from pktable.catalog.nested_alteration import path_of
 from pktable.format.metadata.schema import TableSchema
 from pktable.spark_sql.queries import Queries
 from pktable.spark_sql.rows import aligned, column_of, outcome, read_partition, where_partition
@@ -296,8 +297,7 @@ def _add(table: Table, parts: Sequence[Words]) -> None:
     """Add columns, each with the place that it gives."""
     texts, move = [], {}
     for part in parts:
-        given = part.name()
-        name = str(given) if len(given.parts) == 1 else field_of(table.schema, given)
+        name = new_field_of(table.schema, part.name())
         text = f"{quoted(name)} {part.until(*PLACES)}"
         texts.append(text)
         if place := _place(part):
@@ -387,7 +387,22 @@ def _one_name(words: Words, what: str) -> str:
 def field_of(schema: TableSchema, name: Name) -> str:
     """Return a column, or the path of a field inside of one, as `Table.alter` takes it."""
     first, *others = name.parts
+    if dotted := next((one for one in others if "." in one), None):
+        raise InvalidRequestError(f"column {name}: the name of a field of a ROW has no dot, found {dotted!r}")
     return ".".join((column_of(schema, first), *others))
+
+
+def new_field_of(schema: TableSchema, name: Name) -> str:
+    """Return a new column, or the path of a new field inside of one, as `Table.alter` takes it."""
+    if len(name.parts) > 1:
+        return field_of(schema, name)
+    (column,) = name.parts
+    if path_of(schema, column) is not None:
+        raise InvalidRequestError(
+            f"column {name}: a new column cannot have the name of a column and a dot; without quotes it is a field of "
+            "that column"
+        )
+    return column
 
 
 def _one_part(words: Words) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 from pktable_spec.errors import InvalidRequestError
 from pyspark.sql.types import StructType
 
-from pktable.spark_sql.definitions import COMMENT, field_of, widened
+from pktable.spark_sql.definitions import COMMENT, field_of, new_field_of, widened
 from pktable.sql.words import Name
 from pktable.table import Table
 
@@ -31,14 +31,15 @@ def alter(table: Table, changes: Iterable[Any]) -> None:
             continue
         if not kind.endswith("Column") and not kind.startswith("UpdateColumn"):
             raise InvalidRequestError(f"ALTER TABLE: {kind} is not supported")
-        name = ".".join(change.fieldNames())
+        parts = Name(tuple(change.fieldNames()), 0, 0)
         if kind == "AddColumn":
+            name = new_field_of(table.schema, parts)
             _added(given, change, name)
             put("move", name, place) if (place := _place(change.position())) else None
             continue
-        if kind == "DeleteColumn" and change.ifExists() and name.partition(".")[0] not in table.columns:
+        if kind == "DeleteColumn" and change.ifExists() and parts.parts[0] not in table.columns:
             continue
-        name = field_of(table.schema, Name(tuple(change.fieldNames()), 0, 0))
+        name = field_of(table.schema, parts)
         if kind == "DeleteColumn":
             given.setdefault("drop", []).append(name)
         elif kind == "RenameColumn":
