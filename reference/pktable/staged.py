@@ -18,6 +18,7 @@ Clauses: APP-12 to APP-20, CMT-2, CMT-7, CMT-8, CMT-9, CMT-10, CMT-12, CMT-14.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
@@ -112,7 +113,7 @@ RowWork: TypeAlias = Callable[[TableState], RowChange]
 
 
 @dataclass(slots=True)
-class StagedParts:
+class StagedParts(ABC):
     """Changes of files of some buckets that are not visible yet. Commit them or discard them, once.
 
     ``is_repeated``: whether the commit finds that it was made before.
@@ -147,17 +148,17 @@ class StagedParts:
         """Return the changes as one, None if there are none."""
         return self.as_one() if self.changes else None
 
+    @abstractmethod
     def as_one(self) -> CatalogChange:
         """Return the changes as one, of which there are some."""
-        raise NotImplementedError
 
     def refuse(self, refused: Conflicts) -> None:
         """Remove the files made: all is planned again."""
         self.discard()
 
+    @abstractmethod
     def plan_again(self, state: TableState) -> None:
         """Plan on ``state`` what was refused."""
-        raise NotImplementedError
 
     def discard(self) -> None:
         """Remove the files made. Clauses: CMT-12."""
