@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from docs.site import scoreboard
-from docs.site.evidence import gathered
 from model_tests.conform.findings import FINDINGS, failures, finding_of, shown_by
 from model_tests.conform.record import runs
 
@@ -25,12 +23,3 @@ def test_each_finding_is_shown_by_its_minimal_case() -> None:
         shown = shown_by(finding, RUNS)
         assert shown, f"{finding.title}: nobody fails by it any more"
         assert not finding.cases or shown[0][1].case == finding.cases[0], finding.title
-
-
-def test_the_scoreboard_has_each_finding_with_who_shows_it() -> None:
-    page = scoreboard.page(*gathered())
-    (part,) = [one for one in page.split("\n### ") if one.startswith("The CRC-32 of a deletion vector")]
-    assert "Minimal case: `vector-bit`. Clauses: [DVF-5](/clauses/DVF-5.md)" in part
-    assert "| vector-bit | paimon-jvm 0.9.0" in part
-    assert "Not looked into yet" not in page
-    assert page.count("\n### ") == len(FINDINGS)

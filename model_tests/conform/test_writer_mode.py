@@ -83,8 +83,8 @@ def test_more_steps_are_made_when_they_are_asked_for(capsys: pytest.CaptureFixtu
     taken = sum(map(len, covering.walks(edges)))
     assert sum(map(len, edges.values())) == 954 < taken
     runner = ["--runner", f"{sys.executable} -m model_tests.conform.pktable_runner", "--mode", "writer"]
-    assert run(["conform", *runner, "--steps", "0", *(f"--case=steps-00{at}" for at in range(1, 8))]) == 0
-    assert capsys.readouterr().out.splitlines()[-1].endswith("7 PASS, 0 FAIL, 0 UNSUPPORTED, 0 ERROR")
+    assert run(["conform", *runner, "--steps", "0", "--case=steps-001", "--case=steps-007"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].endswith("2 PASS, 0 FAIL, 0 UNSUPPORTED, 0 ERROR")
     runner_of_it: Any = InProcess()
     unknown = Asked((WRITER,), only=frozenset({"steps-008"}), steps=0)
     with pytest.raises(InvalidRequestError, match="--case steps-008: expected a case of the archive"):

@@ -12,6 +12,7 @@ from pktable_spec.clauses import requirements
 from docs.site import api, clause_pages, playground, scoreboard, tree
 from docs.site.evidence import ROOT, Evidence, gathered
 from docs.site.playground import TALES
+from model_tests.conform.findings import FINDINGS
 from model_tests.conform.record import Run, digest_of_fixtures
 from model_tests.examples.histories import frames
 
@@ -124,3 +125,13 @@ def test_a_tree_has_all_texts_and_what_they_link_to(tmp_path: Path) -> None:
     assert (folder / "made.md").read_text() == "[DV-6](/clauses/DV-6.md)"
     assert (folder / "docs/code.py").exists()
     assert (folder / "docs/p.svg").exists()
+
+
+def test_the_scoreboard_has_each_finding_with_who_shows_it(made: dict[str, str]) -> None:
+    page = made[scoreboard.PATH]
+    (part,) = [one for one in page.split("\n### ") if one.startswith("The CRC-32 of a deletion vector")]
+    assert "Minimal case: `vector-bit`. Clauses: [DVF-5](/clauses/DVF-5.md)" in part
+    assert "| vector-bit | paimon-jvm 0.9.0" in part
+    assert "smallest history" not in part
+    assert "Not looked into yet" not in page
+    assert page.count("\n### ") == len(FINDINGS)
