@@ -130,8 +130,37 @@ def removals() -> Iterator[Example]:
 ROWS: Final = "k INT, v ARRAY<ROW<p INT, q STRING>>"
 
 
+ON_NUMBERS: Final = ("sum", "product", "max", "min", "first_value", "last_value", "last_non_null_value")
+ON_STRINGS: Final = ("listagg", "max", "first_value", "first_non_null_value", "last_value")
+ON_SAME: Final[tuple[tuple[str, tuple[str, ...], tuple[Any, ...]], ...]] = (
+    ("INT", ON_NUMBERS, (3, None, -1)),
+    ("STRING", ON_STRINGS, (None, "b", " ", "a", None)),
+    ("BOOLEAN", ("bool_and", "bool_or"), (True, False, None)),
+    ("ARRAY<INT>", ("collect",), ([1, 2, 1], [2])),
+    ("MAP<STRING, INT>", ("merge_map",), ([("x", 1), ("y", 2)], [("y", 3)])),
+)
+"""Types, functions of them, and the values that are written one after the other."""
+
+
+def same_values() -> Example:
+    """Return a table of functions of the same values, and of a retraction of the last one."""
+    rows = []
+    for kind, names, given in ON_SAME:
+        for name in names:
+            options = {**AGGREGATION, FUNCTION: name}
+            adds = [("+I", 1, one) for one in given]
+            found, back = (made(f"k INT, v {kind}", options, after(*some)) for some in (
+                adds, [*adds, ("-U", 1, given[-1])],
+            ))  # fmt: skip
+            taken = "refused" if "Error: " in str(back) else _text(back)
+            rows.append((name, f"`{kind}`", ", ".join(f"`{one}`" for one in given), _text(found), taken))
+    heads = ("function", "type", "written, one after the other", "value", "after -U of the last one")
+    return Example("What functions make of the same values", ("MRG-9", "MRG-10"), table(heads, rows))
+
+
 def functions() -> Iterator[Example]:
     """Yield functions of columns on values that are written one after the other."""
+    yield same_values()
     one, two = [{"p": 1, "q": "a"}], [{"p": 2, "q": "b"}, {"p": 1, "q": "c"}]
     yield _values("nested_update keeps all rows", "MRG-27", ROWS, {FUNCTION: "nested_update"}, one, two)
     by_key = {FUNCTION: "nested_update", "fields.v.nested-key": "p"}
