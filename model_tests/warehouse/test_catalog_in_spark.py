@@ -24,6 +24,7 @@ from pyspark.errors import (
     PySparkException,
     UnsupportedOperationException,
 )
+from pyspark.sql import functions as F
 
 from model_tests.backends.spark_session import spark_session
 
@@ -162,6 +163,70 @@ def test_an_insert_puts_what_the_same_insert_of_the_session_puts(lake: Any, kind
     assert left == rows(lake, "SELECT * FROM lake.db.there") != [(1, "Rome"), (2, "Oslo")]
 
 
+OVERWRITES = {
+    "all": "INSERT OVERWRITE {t} VALUES (7, 'Lima', 'x')",
+    "all by name": "INSERT OVERWRITE {t} BY NAME SELECT 'Lima' AS city, 7L AS id, 'x' AS p",
+    "all without rows": "INSERT OVERWRITE {t} SELECT * FROM {t} WHERE false",
+    "its own rows": "INSERT OVERWRITE {t} SELECT id + 10, city, p FROM {t}",
+    "a partition": "INSERT OVERWRITE {t} PARTITION (p = 'it''s') VALUES (7, 'Lima')",
+    "a partition of NULL": "INSERT OVERWRITE {t} PARTITION (p = NULL) VALUES (7, 'Lima')",
+    "a partition without rows": "INSERT OVERWRITE {t} PARTITION (p = 'b') SELECT 1L, 'x' WHERE false",
+    "where": "INSERT INTO {t} REPLACE WHERE p = 'b' VALUES (7, 'Lima', 'b')",
+    "where without partition": "INSERT INTO {t} REPLACE WHERE id = 3 VALUES (3, 'Lima', 'b')",
+}
+
+
+@pytest.mark.parametrize("kind", OVERWRITES)
+@covers("WH-60")
+def test_an_overwrite_replaces_what_the_same_overwrite_of_the_session_replaces(lake: Any, kind: str) -> None:
+    for name in ("over_here", "over_there"):
+        lake.warehouse.drop_table(f"db.{name}", if_exists=True)
+        table = lake.warehouse.create_table(
+            f"db.{name}", "id BIGINT, city STRING, p STRING", primary_key=[], partition_by="p"
+        )
+        table.append(
+            [{"id": i, "city": "Rome", "p": p} for i, p in enumerate(["it's", "it's", "b", "b", None])]
+        )
+    before = sorted(map(str, table.read().collect()))
+    lake.spark.sql(OVERWRITES[kind].format(t="lake.db.over_here"))
+    lake.sql(OVERWRITES[kind].format(t="db.over_there"))
+    left, right = (
+        lake.warehouse.table(f"db.{name}").read().collect() for name in ("over_here", "over_there")
+    )
+    assert sorted(map(str, left)) == sorted(map(str, right)) != before
+
+
+@covers("WH-60")
+def test_dataframes_overwrite_by_each_type_of_a_partition_and_the_rest_is_refused(lake: Any) -> None:
+    types = {"b": "BOOLEAN", "d": "DATE", "n": "INT", "l": "BIGINT", "m": "DECIMAL(6,2)"}
+    values = {"b": "false", "d": "DATE '1969-12-30'", "n": "-3", "l": "5", "m": "-0.50"}
+    for column, kind in types.items():
+        lake.spark.sql("DROP TABLE IF EXISTS lake.db.typed")
+        lake.spark.sql(
+            f"CREATE TABLE lake.db.typed (id BIGINT, {column} {kind}) USING pktable PARTITIONED BY ({column})"
+        )
+        lake.spark.sql(f"INSERT INTO lake.db.typed VALUES (1, {values[column]}), (2, NULL)")
+        lake.spark.sql(f"INSERT OVERWRITE lake.db.typed PARTITION ({column} = {values[column]}) VALUES (3)")
+        assert rows(lake, "SELECT id FROM lake.db.typed") == [(2,), (3,)]
+    table = made(lake, "t")
+    frame = lake.spark.createDataFrame([(7, "Lima")], "id BIGINT, city STRING")
+    frame.write.insertInto("lake.db.t", overwrite=True)
+    assert rows(lake, "SELECT * FROM lake.db.t") == [(7, "Lima")]
+    frame.writeTo("lake.db.t").overwrite(F.col("id") == 7)
+    before = table.snapshots()
+    column = F.col("id")
+    for condition in (column > 7, column + 1 == 8, column == F.length("city"), column.cast("string") == "7"):
+        with pytest.raises(UnsupportedOperationException, match=r"replaces the rows with a value.*lake\.sql"):
+            frame.writeTo("lake.db.t").overwrite(condition)
+    lake.spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
+    try:
+        with pytest.raises(UnsupportedOperationException, match=r"Mode=dynamic ask; .*lake\.sql"):
+            lake.spark.sql("INSERT OVERWRITE lake.db.typed VALUES (1, 2)")
+    finally:
+        lake.spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
+    assert table.snapshots() == before
+
+
 @covers("WH-39")
 def test_dataframes_append_and_a_table_without_a_key_keeps_each_row(lake: Any) -> None:
     frame = lake.spark.createDataFrame([(1, "Rome"), (2, "Oslo")], "id BIGINT, city STRING")
@@ -173,7 +238,6 @@ def test_dataframes_append_and_a_table_without_a_key_keeps_each_row(lake: Any) -
 
 
 OTHERS = {
-    "overwrite": "INSERT OVERWRITE lake.db.t VALUES (7, 'Lima')",
     "delete": "DELETE FROM lake.db.t WHERE id = 1",
     "delete all": "DELETE FROM lake.db.t",
     "update": "UPDATE lake.db.t SET city = 'Lima'",
@@ -197,12 +261,8 @@ def test_what_changes_rows_otherwise_is_refused_by_the_name_of_what_does_it(lake
         with pytest.raises(UnsupportedOperationException, match=r"db\.t: plain spark\.sql .*lake\.sql"):
             lake.spark.sql(statement)
     frame = lake.spark.createDataFrame([(7, "Lima")], "id BIGINT, city STRING")
-    for write in (
-        frame.writeTo("lake.db.t").overwritePartitions,
-        lambda: frame.write.insertInto("lake.db.t", overwrite=True),
-    ):
-        with pytest.raises(UnsupportedOperationException, match=r"lake\.sql"):
-            write()
+    with pytest.raises(UnsupportedOperationException, match=r"overwritePartitions\(\).*lake\.sql"):
+        frame.writeTo("lake.db.t").overwritePartitions()
     for statement in ("CREATE OR REPLACE TABLE lake.db.t (id BIGINT)", "TRUNCATE TABLE lake.db.t"):
         with pytest.raises(PySparkException):
             lake.spark.sql(statement)

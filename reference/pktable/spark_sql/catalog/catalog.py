@@ -150,7 +150,7 @@ class Catalog:
         if not privileges:
             return self._read(found, as_of)
         shown = f"{self._name}.{found.name}"
-        if privileges != {"INSERT"}:
+        if privileges not in ({"INSERT"}, {"INSERT", "DELETE"}):
             raise only_inserts(self._machine, shown)
         if found.metadata is not None:
             raise InvalidRequestError(f"{shown}${found.metadata}: a metadata table cannot be changed")

@@ -1,13 +1,14 @@
-"""What plain Spark writes to a table of ours: the rows of an INSERT or of ``writeTo(…).append()``, by `Table.put`.
+"""What plain Spark writes to a table of ours: rows that are put, or that replace all rows or those of a partition.
 
 Spark says which privileges a statement needs. Only inserts are let through; Spark then gives the rows with the columns
 of the table, in its types, as a DataFrame.
 
-Clauses: WH-39.
+Clauses: WH-39, WH-60.
 """
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -15,17 +16,29 @@ from pktable_spec.errors import CommitUnknownError, InvalidRequestError
 from pyspark.sql import DataFrame
 
 from pktable.spark_sql.catalog.machine import CATALOG, SPARK, Machine, ThrownError
-from pktable.spark_sql.rows import aligned
+from pktable.spark_sql.rows import OVERWRITE_MODE, aligned
+from pktable.sql.words import quoted
 from pktable.table import Table
 
 WRITE: Final = f"{SPARK}connector.write."
+CAPABILITIES: Final = (
+    *("V1_BATCH_WRITE", "BATCH_WRITE", "BATCH_READ"),
+    *("TRUNCATE", "OVERWRITE_BY_FILTER", "OVERWRITE_DYNAMIC"),
+)
+SIGNS: Final = {"=": "=", "<=>": "<=>", "IS_NULL": "<=>"}
+"""How a condition on a column and a value is written, by its name."""
+COLUMN: Final = "FieldReference"
+LITERALS: Final = ("LiteralValue", "AlwaysTrue", "AlwaysFalse")
+"""What the classes of columns and of values are called."""
+INTEGERS: Final = ("tinyint", "smallint", "int", "bigint")
+EPOCH: Final = datetime.date(1970, 1, 1)
 INSTEAD: Final = "use the sql of pktable.session: lake = pktable.session(…); lake.sql(…)"
 
 
 def only_inserts(machine: Machine, name: str) -> ThrownError:
     """Return the error to raise for a statement that changes the table ``name`` otherwise. Clauses: WH-39."""
     return machine.refusal(
-        f"{name}: plain spark.sql inserts rows, and does no DELETE, UPDATE, MERGE or INSERT OVERWRITE; {INSTEAD}"
+        f"{name}: plain spark.sql inserts rows, and does no DELETE, UPDATE or MERGE; {INSTEAD}"
     )
 
 
@@ -40,7 +53,110 @@ def expect_no_options(given: Any, known: Sequence[str] = ()) -> None:
         )
 
 
-class WritableTable:
+class Unmeasured:
+    """What has no metrics of its own to show in Spark."""
+
+    _machine: Machine
+
+    def supported_custom_metrics(self) -> Any:
+        return self._machine.array(f"{SPARK}connector.metric.CustomMetric")
+
+    def report_driver_metrics(self) -> Any:
+        return self._machine.array(f"{SPARK}connector.metric.CustomTaskMetric")
+
+
+class Write(Unmeasured):
+    """One write of Spark's, in the making and made. ``name``: of the table, as it is shown.
+
+    It puts its rows, unless they replace all rows, or those that satisfy a condition.
+    """
+
+    def __init__(self, machine: Machine, table: Table, name: str, of: WritableTable) -> None:
+        self._machine, self._table, self._name, self._of = machine, table, name, of
+        self._replaces = False
+        self._where: str | None = None
+
+    def __repr__(self) -> str:
+        return f"write to {self._name}"
+
+    def offered(self) -> Any:
+        interfaces = (f"{WRITE}SupportsOverwriteV2", f"{WRITE}SupportsDynamicOverwrite", f"{WRITE}V1Write")
+        return self._machine.offered(self, *interfaces, f"{SPARK}sources.InsertableRelation")
+
+    def truncate(self) -> Any:
+        self._replaces = True
+        return self.offered()
+
+    def can_overwrite(self, _: Any) -> bool:
+        return True  # `overwrite` says what it cannot
+
+    def overwrite(self, conditions: Any) -> Any:
+        """Replace the rows that satisfy ``conditions``: columns that have values. Clauses: WH-60."""
+        self._where = " AND ".join(self._condition(one) for one in conditions)
+        return self.truncate()
+
+    def _condition(self, one: Any) -> str:
+        parts = list(one.children())
+        sign = SIGNS.get(one.name())
+        if sign is not None and _kind(parts[0]) == COLUMN and len(parts[0].fieldNames()) == 1:
+            text = _literal(parts[1]) if len(parts) > 1 else "NULL"
+            if text is not None:
+                return f"{quoted(parts[0].fieldNames()[0])} {sign} {text}"
+        raise self._machine.refusal(
+            f"{self._name}: plain spark.sql replaces the rows with a value of a column, not {one.toString()}; {INSTEAD}"
+        )
+
+    def overwrite_dynamic_partitions(self) -> Any:
+        raise self._machine.refusal(
+            f"{self._name}: plain spark.sql replaces no partitions by those of the rows, as overwritePartitions() and "
+            f"{OVERWRITE_MODE}=dynamic ask; {INSTEAD}"
+        )
+
+    def build(self) -> Any:
+        return self.offered()
+
+    def description(self) -> str:
+        return repr(self)
+
+    def to_insertable_relation(self) -> Any:
+        return self.offered()
+
+    def insert(self, rows: Any, overwrite: bool) -> None:
+        """Write rows, a DataFrame of the JVM. Clauses: WH-39, WH-60."""
+        assert not overwrite, "Spark asks the builder to overwrite"
+        frame = aligned(DataFrame(rows, self._machine.spark), self._table.schema, None, {}, by_name=False)
+        try:
+            if self._replaces:
+                self._table.overwrite(frame, where=self._where)
+            else:
+                self._table.put(frame)
+        except CommitUnknownError:
+            self._of.unknown()
+            raise
+
+
+def _kind(part: Any) -> str:
+    return str(part.getClass().getSimpleName())
+
+
+def _literal(found: Any) -> str | None:
+    """Return the text of a value of Spark's in SQL, None if it is none, or has none here."""
+    if _kind(found) not in LITERALS:
+        return None
+    kind, value = found.dataType().simpleString(), found.value()
+    if value is None:
+        return "NULL"
+    if kind.partition("(")[0] in ("string", "char", "varchar"):
+        text = value.toString().replace("\\", "\\\\").replace("'", "\\'")
+        return f"'{text}'"
+    if kind == "date":
+        return f"DATE '{EPOCH + datetime.timedelta(days=value)}'"
+    if kind == "boolean" or kind in INTEGERS or kind.startswith("decimal"):
+        return f"CAST('{found.toString()}' AS {kind})"
+    return None
+
+
+class WritableTable(Unmeasured):
     """A table of Spark's that takes rows. ``described``: the same as it is read, whose columns and options it has.
 
     ``undo``: removes the table, of a CREATE TABLE … AS SELECT that fails (WH-51).
@@ -85,40 +201,22 @@ class WritableTable:
         return self._machine.array(f"{CATALOG}constraints.Constraint")
 
     def capabilities(self) -> Any:
-        """Return what Spark asks before it asks for it: a MERGE asks for a scan, and is refused then."""
+        """Return what Spark asks before it asks for it: a MERGE asks for a scan, and is refused then.
+
+        Spark asks for a plain batch only where it replaces the partitions of the rows, which is refused then.
+        """
         found = self._machine.named(f"{CATALOG}TableCapability")
-        return self._machine.java_set([found.V1_BATCH_WRITE, found.BATCH_READ])
+        return self._machine.java_set(getattr(found, one) for one in CAPABILITIES)
 
     # INSERT
 
     def new_write_builder(self, info: Any) -> Any:
         expect_no_options(info.options())
-        return self._machine.offered(self, f"{WRITE}WriteBuilder")
+        return Write(self._machine, self._table, self.name(), self).offered()
 
-    def build(self) -> Any:
-        return self._machine.offered(self, f"{WRITE}V1Write")
-
-    def description(self) -> str:
-        return f"insert into {self._table.path}"
-
-    def supported_custom_metrics(self) -> Any:
-        return self._machine.array(f"{SPARK}connector.metric.CustomMetric")
-
-    def report_driver_metrics(self) -> Any:
-        return self._machine.array(f"{SPARK}connector.metric.CustomTaskMetric")
-
-    def to_insertable_relation(self) -> Any:
-        return self._machine.offered(self, f"{SPARK}sources.InsertableRelation")
-
-    def insert(self, rows: Any, overwrite: bool) -> None:
-        """Put rows, a DataFrame of the JVM. Clauses: WH-39."""
-        assert not overwrite, "the capabilities have no overwrite"
-        frame = DataFrame(rows, self._machine.spark)
-        try:
-            self._table.put(aligned(frame, self._table.schema, None, {}, by_name=False))
-        except CommitUnknownError:  # it may have its rows
-            self._undo = None
-            raise
+    def unknown(self) -> None:
+        """Note that a commit is unknown: the table may have its rows."""
+        self._undo = None
 
     # MERGE, and reads of a subquery: Spark takes the target of an INSERT for them
 
