@@ -72,6 +72,13 @@ def ordered_later(root: Path) -> None:
     changes(table, ("+I", 2, "of 4 and 1", 4, 1), write_only=True)
 
 
+def remembered(root: Path) -> None:
+    table = created(root, "k INT, v STRING, s INT", {**VECTORS, "sequence.field": "s"})
+    changes(table, ("+I", 1, "of 5", 5), ("+I", 2, "of 5", 5), ("+I", 3, "of 5", 5))
+    changes(table, ("-D", 1, None, 9), ("-D", 2, None, 9))
+    changes(table, ("+I", 1, "of 7", 7), ("+I", 2, "of 10", 10), write_only=True)
+
+
 NUMBERS: Final = "k INT, s BIGINT, p INT, d DECIMAL(9, 2), f DOUBLE, lo INT, hi STRING, a BOOLEAN, o BOOLEAN"
 OF_NUMBERS: Final = functions(
     s="sum", p="product", d="sum", f="sum", lo="min", hi="max", a="bool_and", o="bool_or"
@@ -343,6 +350,14 @@ TABLES: Final = (
         ("RD-22", "MRG-19", "RD-14"),
         (*MERGES, "sequence fields", "evolution"),
         ordered_later,
+    ),
+    Made(
+        "remembered-deletions",
+        "a deletion at a greater level that its vector hides, and a late row that loses to it all the same",
+        ("DV-22", "DV-21", "MRG-19", "RD-3"),
+        (*KEYS, "sequence fields"),
+        remembered,
+        ({"fresh": True}, {"fresh": True, "snapshot": 5}),
     ),
     Made(
         "ordered-by-two-columns",

@@ -229,6 +229,8 @@ export class Table {
     const deleted = await this.vectors(snapshot, schema, hasKey || Number(options.bucket ?? -1) > 0)
     const isEvolved = options['data-evolution.enabled'] === 'true'
     expect(!isEvolved || !deleted.size, 'data evolution with deletion vectors is not known')
+    const isOrdered = options['sequence.field'] !== undefined
+    const isRemembered = (record) => !record.isDeleted || !record.isAdd
     const buckets = new Map()
     for (const file of await this.files(snapshot)) {
       if (file.bucket === -2) continue
@@ -237,9 +239,11 @@ export class Table {
       for (const position of gone) expect(position < count, `${file._FILE_NAME}: position ${position} of ${count}`)
       file.isOlder = hasVectors && !enabled(this.schema(file._SCHEMA_ID))
       if (hasKey && !mergesAll && file._LEVEL === 0 && !file.isOlder) continue
-      const records = (await this.recordsOf(file, schema)).filter((_, position) => !gone.has(BigInt(position)))
+      const records = await this.recordsOf(file, schema)
+      records.forEach((record, position) => (record.isDeleted = gone.has(BigInt(position))))
       if (!buckets.has(file.inBucket)) buckets.set(file.inBucket, [])
-      buckets.get(file.inBucket).push({ file, records })
+      const live = records.filter((record) => !record.isDeleted)
+      buckets.get(file.inBucket).push({ file, records: live, remembered: isOrdered ? records.filter(isRemembered) : live })
     }
     return [...buckets.values()].flatMap((runs) => {
       if (isEvolved) return this.stitched(runs, schema)
@@ -293,7 +297,7 @@ export class Table {
     })
   }
 
-  /** Return the row that each key has. Clauses: MRG-1, MRG-2, MRG-6, MRG-19. */
+  /** Return the row that each key has. Clauses: DV-22, MRG-1, MRG-2, MRG-6, MRG-19. */
   merged(runs, schema) {
     const options = optionsUnder(this.latest, schema)
     const fold = engineOf(options, schema)
@@ -302,8 +306,8 @@ export class Table {
     const ordering = (options['sequence.field'] ?? '').split(',').filter(Boolean).map((name) => at(name.trim()))
     const sign = options['sequence.field.sort-order'] === 'descending' ? -1 : 1
     const byKey = new Map()
-    for (const { records } of runs.sort((a, b) => newerRun(b.file, a.file))) {
-      for (const record of records) {
+    for (const { remembered } of runs.sort((a, b) => newerRun(b.file, a.file))) {
+      for (const record of remembered) {
         const identity = JSON.stringify(key.map((number) => textOf(record.row[number], schema.fields[number].type)))
         if (!byKey.has(identity)) byKey.set(identity, [])
         byKey.get(identity).push(record)
