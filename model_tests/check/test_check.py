@@ -402,3 +402,26 @@ def test_rows_that_wait_for_a_bucket_are_noted_and_not_compared(tmp_path: Path) 
         "bucket-postpone",
     )
     assert "rows that wait for a bucket" in finding.found
+
+
+@covers("CHG-17", "CMT-15", "META-2")
+def test_a_changelog_that_an_expired_snapshot_has_left_is_checked(tmp_path: Path) -> None:
+    kept = {"changelog.num-retained.min": "20", "changelog.num-retained.max": "20"}
+    table = Table.create(
+        tmp_path, "id BIGINT", primary_key="id", options={"changelog-producer": "input", **kept}
+    )
+    for one in (1, 2, 3):
+        table.upsert([{"id": one}])
+    table.expire_snapshots(retain_last=1)
+
+    def errors() -> set[tuple[str, str]]:
+        return {(one.clause, one.what) for one in table.check().findings if one.severity == "error"}
+
+    assert errors() == set()
+    logged = next((tmp_path / "bucket-0").glob("changelog-*"))
+    data = logged.read_bytes()
+    logged.unlink()
+    assert errors() == {("CMT-15", "data file")}
+    logged.write_bytes(data)
+    (tmp_path / "changelog/changelog-1").write_text("{")
+    assert errors() == {("META-2", "JSON")}

@@ -253,6 +253,16 @@ def test_a_vector_of_another_cardinality_is_found() -> None:
         decode_vector(blob, at="index: vector of data-1", cardinality=3)
 
 
+@covers("DVF-3")
+def test_the_last_bitmap_of_64_bits_may_be_empty() -> None:
+    empty = bytes.fromhex("0000000c d1d33964 0000000000000000 bf18480c")
+
+    def put(body: bytearray) -> None:
+        body[4:] = bytes.fromhex("0100000000000000 05000000 3a300000 00000000")
+
+    assert decode(resealed(empty, put)) == DeletionVector.from_positions([], bits=64)
+
+
 @pytest.mark.parametrize(("positions", "bits"), [([-1], 32), ([1 << 31], 32), ([1 << 48], 64), ([-1], 64)])
 def test_positions_that_cannot_be_stored_are_refused(positions: list[int], bits: int) -> None:
     with pytest.raises(InvalidRequestError, match="expected 0 to"):

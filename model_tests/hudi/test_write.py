@@ -22,7 +22,7 @@ from pktable.store.file_io import LocalFileIO
 from pktable_hudi.format.log_block import BlockKind, blocks
 from pktable_hudi.index_writer import IndexPolicy
 from pktable_hudi.lookup import index_of_file
-from pktable_hudi.placing import WriteOptions
+from pktable_hudi.placing import WriteOptions, rooms
 from pktable_spec.covers import covers
 from pktable_spec.errors import InvalidRequestError, UnsupportedOptionError
 from pktable_spec.model.log_index import LogTable, Row
@@ -413,6 +413,13 @@ def test_a_late_row_behind_a_delete_loses_to_the_deleted_row_of_the_base_file(tm
     add_write(oracle, table, upsert(table, {"a": Row(0, 0)}), {"a": Row(0, 0)})
     assert rows_of(table) == {"a": Row(1, 5)}
     expect_as(oracle, table)
+
+
+@covers("LOG-55")
+def test_new_keys_fill_one_group_after_the_other() -> None:
+    options = WriteOptions(small_bytes=0, most_bytes=1000)
+    assert list(rooms(25, [], options, 100)) == [(None, 10), (None, 10), (None, 5)]
+    assert list(rooms(2, [], options, 3000)) == [(None, 1), (None, 1)]
 
 
 @covers("LOG-65")

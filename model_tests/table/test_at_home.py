@@ -222,3 +222,27 @@ def test_rescale_says_how_other_buckets_come(tmp_path: Path, bucket: str, way: s
     made = Table.create(tmp_path, "id BIGINT", primary_key="id", options={"bucket": bucket})
     with pytest.raises(InvalidRequestError, match=f"bucket={bucket}; .*{way}"):
         made.rescale()
+
+
+@covers("WH-61")
+def test_an_expression_is_about_the_types_of_the_snapshot_that_is_read(tmp_path: Path) -> None:
+    polars = pytest.importorskip("polars", reason="polars is not installed")
+    made = Table.create(tmp_path, "id BIGINT, x FLOAT, n INT", primary_key="id", options={"bucket": "1"})
+    made.upsert([{"id": 1, "x": 2.0**24, "n": 5}])
+    old = made.snapshots()[-1].id
+    made.alter(widen={"x": "DOUBLE"}, rename={"n": "was"}, add="n STRING")
+    made.compact(full=True)
+    condition = polars.col("x") == 2.0**24 + 1  # which a FLOAT cannot be
+    ways: list[dict[str, Any]] = [{}, {"snapshot": old}]
+    for how in ways:
+        scan = made.scan(**how)
+        theirs = scan.to_polars().filter(condition)["id"].to_list()
+        assert made.to_arrow(where=condition, **how)["id"].to_pylist() == theirs == [1] * bool(how)
+    earlier = made.scan(snapshot=old, where=polars.col("x") > 1)
+    assert earlier.to_dataset().to_table(filter=pc.field("n") == 5)["id"].to_pylist() == [1]
+    assert earlier.to_dataset().to_table(filter=pc.field("n") == 6).num_rows == 0
+    assert made.count(snapshot=old, where=pc.field("n") == 5) == 1
+    with pytest.raises(InvalidRequestError, match="expected text, found int"):
+        made.scan(where=5)
+    with pytest.raises(InvalidRequestError, match="expected text, found int"):
+        made.changes(1, where=5)

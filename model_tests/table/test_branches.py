@@ -918,6 +918,17 @@ def test_a_branch_is_sound_without_the_changes_of_the_snapshot_that_it_begins_wi
     assert {one.snapshots for one in branch.check().findings if one.severity == "error"} == {(2,)}
 
 
+@covers("BRN-2")
+def test_a_branch_is_as_old_as_its_first_schema(tmp_path: Path) -> None:
+    table = made(tmp_path / "t", "keys", 1)
+    table.create_branch("b")
+    table.branch("b").alter(add="n INT")
+    for number, seconds in ((0, 1_000), (1, 2_000)):
+        os.utime(tmp_path / f"t/branch/branch-b/schema/schema-{number}", (seconds, seconds))
+    (found,) = table.metadata("branches").to_pylist()
+    assert (found["branch_name"], found["create_time"].timestamp()) == ("b", 1_000)
+
+
 @covers("BRN-9")
 def test_a_write_to_a_branch_that_was_removed_is_refused(table: Table) -> None:
     table.create_branch("b")

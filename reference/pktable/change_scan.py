@@ -19,7 +19,7 @@ from pktable.bucket.changes import ROW_KIND, change_schema, read_changes
 from pktable.catalog.catalog import Catalog
 from pktable.context import TableContext
 from pktable.lsm.bucket import ChangeRead
-from pktable.predicate import parse
+from pktable.predicate.given import expect_condition
 from pktable.run.runner import ChangeQuery, Runner
 from pktable.scan import ArrowRows, chosen_columns
 
@@ -32,9 +32,12 @@ class ChangeScan(ArrowRows):
     runner: Runner
     start: int | str
     end: int | str | None = None
-    where: str | None = None
+    where: Any = None
     columns: tuple[str, ...] | None = None
     commits: bool = False
+
+    def __post_init__(self) -> None:
+        expect_condition(self.where)
 
     def __repr__(self) -> str:
         asked = {
@@ -87,7 +90,7 @@ class ChangeScan(ArrowRows):
             names = chosen_columns(self.columns, context.schema)
             if ROW_KIND in context.schema.value_names:
                 raise InvalidRequestError(f"changes: the table has a column {ROW_KIND} of its own")
-            predicate = parse(self.where, context.schema.fields) if self.where is not None else None
+            predicate = context.predicate(self.where)
             return work(context, ChangeQuery(parts, names, predicate, self.commits))
 
         return self.catalog.read_changes(self.start, self.end, planned)

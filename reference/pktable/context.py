@@ -33,6 +33,8 @@ from pktable.format.vectors.deletion_vector import DeletionVector
 from pktable.format.vectors.index_file import open_index
 from pktable.lsm.bucket import BucketPath, BucketState
 from pktable.lsm.runs import KeyOrder
+from pktable.predicate import Predicate, parse
+from pktable.predicate.given import condition_text
 from pktable.store.cache import Cache
 from pktable.store.file_io import FileIO
 from pktable.store.guard import guarded
@@ -149,6 +151,18 @@ class TableContext:
 
     def __setstate__(self, state: tuple[object, ...]) -> None:
         self.__init__(*state)  # type: ignore[misc]
+
+    def condition(self, where: Any) -> str | None:
+        """Return a condition on the rows as SQL, in whatever form a caller has it. Raises InvalidRequestError.
+
+        Clauses: WH-24.
+        """
+        return condition_text(where, self.schema.fields)
+
+    def predicate(self, where: Any) -> Predicate | None:
+        """Return a condition on the rows, in whatever form a caller has it. Raises InvalidRequestError."""
+        text = self.condition(where)
+        return None if text is None else parse(text, self.schema.fields)
 
     @cached_property
     def key_types(self) -> tuple[DataType, ...]:

@@ -23,6 +23,7 @@ from pktable.predicate import parse
 from pktable.predicate.from_arrow import Node, names_in, necessary, parts_of
 
 if TYPE_CHECKING:
+    from pktable.context import TableContext
     from pktable.scan import Scan
 
 UNKNOWN: Final = Node("call")
@@ -46,6 +47,12 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]
     def schema(self) -> pa.Schema:
         """Columns and types of the rows, as of the first look. Raises SnapshotNotFoundError, InvalidRequestError."""
         return self._scan.schema
+
+    @cached_property
+    def _context(self) -> TableContext:
+        """The table under the schema of the snapshot that is read."""
+        scan = self._scan
+        return scan.catalog.read_as_of(scan.as_of, lambda _, context: context)
 
     @property
     def partition_expression(self) -> pc.Expression:
@@ -71,7 +78,8 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]
             self._scan, columns=tuple(name for name in names if name in wanted) or tuple(names[:1])
         )
         if asked is not None and (text := self._condition(asked)):
-            inner = replace(inner, where=f"({inner.where}) AND {text}" if inner.where else text)
+            given = self._context.condition(inner.where)
+            inner = replace(inner, where=f"({given}) AND {text}" if given else text)
         sizes = {} if batch_size is None else {"batch_size": batch_size}
         reader = inner.to_batches()
         chosen = names if columns is None else columns
@@ -86,7 +94,7 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]
         if self._scan.limit is not None:  # of all rows, not of those of the filter
             return None
         try:
-            fields = self._scan.catalog.context.schema.fields
+            fields = self._context.schema.fields
             text = necessary(asked, fields)
             if text is not None:
                 parse(text, fields)

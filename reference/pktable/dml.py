@@ -28,7 +28,7 @@ from pktable.format.types import array_of
 from pktable.ingest.changes import ChangeKind
 from pktable.ingest.sources import accept_parts, accept_rows
 from pktable.merge_builder import MergeBuilder
-from pktable.predicate import Predicate, parse
+from pktable.predicate import Predicate
 from pktable.run.runner import Query, RowChange, Runner, found_rows, raised_for, understands_sparks_words
 from pktable.staged import RowWork, StagedRows
 from pktable.staged_write import StagedWrite, Work
@@ -268,7 +268,7 @@ class Statements:
 
     def condition(self, where: str | None) -> Predicate | None:
         """Return the condition ``where``. Raises InvalidRequestError."""
-        return parse(where, self.catalog.context.schema.fields) if where is not None else None
+        return self.catalog.context.predicate(where)
 
     def _written(
         self, work: Work, commit_id: CommitId, replaces: Replaces | None = None, *, isolated: bool = True

@@ -32,7 +32,8 @@ from pktable.context import TableContext
 from pktable.format.arrow_nulls import declared
 from pktable.format.metadata.schema import TableSchema
 from pktable.format.metadata.snapshot import Snapshot
-from pktable.predicate import Predicate, parse
+from pktable.predicate import Predicate
+from pktable.predicate.given import expect_condition
 from pktable.run.by_size import RunnerBySize
 from pktable.run.local import LocalRunner
 from pktable.run.runner import Query, Runner, expect_runner
@@ -162,7 +163,7 @@ class Scan(ArrowRows):
     runner: Runner
     as_of: AsOf = LATEST
     fresh: bool = False
-    where: str | None = None
+    where: Any = None
     columns: tuple[str, ...] | None = None
     limit: int | None = None
     forced: str | None = None
@@ -171,8 +172,7 @@ class Scan(ArrowRows):
         expect_runner(self.forced, has_spark=not isinstance(self.runner, LocalRunner))
         expect_flag("fresh", self.fresh)
         expect_limit(self.limit)
-        if self.where is not None and not isinstance(self.where, str):
-            raise InvalidRequestError(f"where: expected text, found {type(self.where).__name__}")
+        expect_condition(self.where)
 
     def __repr__(self) -> str:
         asked = {
@@ -345,7 +345,7 @@ class Scan(ArrowRows):
         self, state: TableState, context: TableContext, ruled_out: Counter[str] | None = None
     ) -> Query:
         names = chosen_columns(self.columns, context.schema)
-        predicate = parse(self.where, context.schema.fields) if self.where is not None else None
+        predicate = context.predicate(self.where)
         fresh = self.fresh or context.options.read_merges_level_zero
         parts = plan_read(
             context, self.catalog.states, state, fresh=fresh, predicate=predicate, ruled_out=ruled_out

@@ -17,7 +17,6 @@ from pktable.change_scan import ChangeScan
 from pktable.format.metadata.snapshot import Snapshot
 from pktable.inspect import Inspection
 from pktable.metadata_tables import AUDIT_LOG, ROW_KIND, expect_auditable, metadata_table
-from pktable.predicate.given import condition_text
 from pktable.run.local import LocalRunner
 from pktable.run.runner import Runner
 from pktable.scan import ReadOptions, Scan
@@ -71,7 +70,7 @@ class TableReads:
             self.runner,
             as_of,
             fresh,
-            condition_text(where, self.catalog.context.schema.fields),
+            where,
             names,
             limit,
             runner,
@@ -170,7 +169,7 @@ class TableReads:
             self.runner,
             start,
             end,
-            condition_text(where, self.catalog.context.schema.fields),
+            where,
             names,
             commits,
         )

@@ -24,7 +24,6 @@ from pktable.context import TableContext
 from pktable.dml import Statements
 from pktable.format.metadata.snapshot import Snapshot
 from pktable.postponed import StagedMove
-from pktable.predicate.given import condition_text
 from pktable.run.runner import Runner
 from pktable.staged import StagedCompaction
 from pktable.staging import PlannedCompaction, Stager
@@ -84,7 +83,7 @@ class TableUpkeep:
         expect_flag("full", full)
         self.catalog.expect_writable()
         holds = Statements(self.catalog, self.stager, self.runner).partitions_of(
-            "compact", condition_text(where, self.catalog.context.schema.fields)
+            "compact", self.catalog.context.condition(where)
         )
 
         def stage(state: TableState, _: TableContext) -> StagedCompaction:

@@ -24,7 +24,6 @@ from pktable.format.types import Field, arrow_field
 from pktable.ingest.changes import ChangeKind
 from pktable.ingest.sources import accept_parts, is_spark_frame, untyped_rows
 from pktable.merge_builder import MergeBuilder
-from pktable.predicate.given import condition_text
 from pktable.run.runner import Runner
 from pktable.staged_write import StagedWrite
 from pktable.staging import Stager
@@ -100,7 +99,7 @@ class TableWrites(ABC):
         Raises InvalidRequestError before anything is written, CommitConflictError.
         Clauses: TBL-4, RD-3, APP-8, APP-12, WH-8.
         """
-        where = condition_text(where, self.catalog.context.schema.fields)
+        where = self.catalog.context.condition(where)
         if (keys is None) == (where is None):
             raise InvalidRequestError("delete: give either keys or where=…")
         if keys is not None:
@@ -142,7 +141,7 @@ class TableWrites(ABC):
         """
         self.catalog.expect_writable()
         self._statements.expect_engine(updates=True)
-        where = condition_text(where, self.catalog.context.schema.fields)
+        where = self.catalog.context.condition(where)
         names = self._statements.names(alias, by_spark=by_spark)
         return self._statements.update(set, where, CommitId.given(commit_id), names)
 
@@ -194,7 +193,7 @@ class TableWrites(ABC):
         """
         self.catalog.expect_writable()
         expect_flag("dynamic", dynamic)
-        where = condition_text(where, self.catalog.context.schema.fields)
+        where = self.catalog.context.condition(where)
         if dynamic and (where is not None or not self.catalog.context.schema.partition_keys):
             raise InvalidRequestError(
                 "overwrite: dynamic=True is for tables with partitions, and without where"
@@ -216,9 +215,7 @@ class TableWrites(ABC):
         Raises InvalidRequestError, CommitConflictError. Clauses: BKT-18, BKT-20.
         """
         self.catalog.expect_writable()
-        return self._statements.rescale(
-            condition_text(where, self.catalog.context.schema.fields), CommitId.given(commit_id)
-        )
+        return self._statements.rescale(self.catalog.context.condition(where), CommitId.given(commit_id))
 
     @measured("truncate")
     def truncate(self, *, commit_id: CommitId | None = None) -> Result | None:

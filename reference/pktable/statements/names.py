@@ -139,10 +139,7 @@ def assigned(value: Expression, wanted: DataType) -> Expression | None:
         return value if isinstance(value, Column) or (found.scale or 0) <= (wanted.scale or 0) else None
     if {wanted.root, found.root} <= set(TIMESTAMPS):
         return value if wanted.root == found.root else None
-    if (wanted.root in FLOATS and found.root in NUMBERS) or (found.root, wanted.root) == (
-        "DATE",
-        "TIMESTAMP",
-    ):
+    if wanted.root in FLOATS or (found.root, wanted.root) == ("DATE", "TIMESTAMP"):
         return converted(value, wanted)
     return value if wanted.root == found.root else None
 
