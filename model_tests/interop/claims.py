@@ -615,6 +615,7 @@ UNTRIED: Final[Mapping[str, str]] = {
     "WH-15": _SPARK,
     "MRG-8": "its result depends on compactions that Paimon picks; `retraction_probes` shows it of collect and others",
     "MRG-10": "`retracting_histories` compare what Paimon takes back, and leave out what we refuse",
+    "MRG-17": "the finding `late-rows-after-a-removal` of `make conform` has it of both",
     "MRG-30": "`engines/test_arrays_and_bitmaps` has what 1.4.2 writes; a compaction makes merges of its own choice",
     "MRG-31": "`engines/test_theta_sketches` has what 1.4.2 writes; no command makes a sketch",
     "STM-6": _SPARK,
