@@ -145,7 +145,7 @@ INSERTS = {
 }
 
 
-SINCE_4_1 = ("some columns", "from itself")
+SINCE_4_1 = ("some columns", "from itself", "all without rows", "its own rows")
 """What Spark 4.0 refuses for tables of any such catalog."""
 
 
@@ -168,7 +168,7 @@ OVERWRITES = {
     "all by name": "INSERT OVERWRITE {t} BY NAME SELECT 'Lima' AS city, 7L AS id, 'x' AS p",
     "all without rows": "INSERT OVERWRITE {t} SELECT * FROM {t} WHERE false",
     "its own rows": "INSERT OVERWRITE {t} SELECT id + 10, city, p FROM {t}",
-    "a partition": "INSERT OVERWRITE {t} PARTITION (p = 'it''s') VALUES (7, 'Lima')",
+    "a partition": "INSERT OVERWRITE {t} PARTITION (p = 'it\\'s') VALUES (7, 'Lima')",
     "a partition of NULL": "INSERT OVERWRITE {t} PARTITION (p = NULL) VALUES (7, 'Lima')",
     "a partition without rows": "INSERT OVERWRITE {t} PARTITION (p = 'b') SELECT 1L, 'x' WHERE false",
     "where": "INSERT INTO {t} REPLACE WHERE p = 'b' VALUES (7, 'Lima', 'b')",
@@ -179,6 +179,8 @@ OVERWRITES = {
 @pytest.mark.parametrize("kind", OVERWRITES)
 @covers("WH-60")
 def test_an_overwrite_replaces_what_the_same_overwrite_of_the_session_replaces(lake: Any, kind: str) -> None:
+    if kind in SINCE_4_1 and lake.spark.version.startswith("4.0"):
+        pytest.skip("Spark 4.0 refuses this")
     for name in ("over_here", "over_there"):
         lake.warehouse.drop_table(f"db.{name}", if_exists=True)
         table = lake.warehouse.create_table(
