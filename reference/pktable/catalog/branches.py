@@ -35,7 +35,7 @@ from pktable.catalog.catalog import Catalog
 from pktable.catalog.consumers import Consumers
 from pktable.catalog.schemas import load_schemas
 from pktable.format.metadata.snapshot import OF_TAGS, Snapshot, decode_snapshot, with_fence
-from pktable.format.paths import MAIN_BRANCH, SCHEMA, TAG, TablePaths
+from pktable.format.paths import MAIN_BRANCH, SCHEMA, TablePaths
 from pktable.store.file_io import FileIO, remove_empty_directory
 from pktable.store.new_files import put_once, remove_quietly
 
@@ -203,11 +203,9 @@ class Branches:
             raise InvalidRequestError(
                 f"branch {name!r}: option {readers[0]} names it; reset the option first"
             )
-        consumers, mark = Consumers(self._store, paths), holds.new_hold(holds.REMOVAL)
-        consumers.put(mark, 1)
-        tags = (one.removeprefix(TAG) for one in self._store.list_names(paths.tags))
-        kinds = set(map(holds.kind_of_hold, (*consumers.names(), *tags)))
-        if kinds & {holds.FAST_FORWARD, holds.BRANCH}:
+        mark = holds.new_hold(holds.REMOVAL)
+        Consumers(self._store, paths).put(mark, 1)
+        if holds.is_read(self._store, paths):
             remove_quietly(self._store, [paths.consumer(mark)])
             raise InvalidRequestError(
                 f"branch {name!r}: a fast-forward or the maker of a branch reads it; delete it afterwards. If that is "

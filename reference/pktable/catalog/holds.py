@@ -15,7 +15,7 @@ from typing import Final
 
 from pktable.catalog.branch_names import is_there
 from pktable.catalog.consumers import Consumers
-from pktable.format.paths import TablePaths
+from pktable.format.paths import TAG, TablePaths
 from pktable.store.file_io import FileIO
 
 ROLLBACK, BRANCH, FAST_FORWARD, REMOVAL = "rollback", "branch", "fast-forward", "removal"
@@ -33,6 +33,13 @@ def kind_of_hold(name: str) -> str | None:
     """Return what kind of work keeps files by a tag or consumer of this name, None if a user does."""
     found = _HOLD.fullmatch(name)
     return found[1] if found else None
+
+
+def is_read(store: FileIO, paths: TablePaths) -> bool:
+    """Return whether a fast-forward reads a branch, or another one is made from it. Clauses: BRN-13."""
+    tags = (one.removeprefix(TAG) for one in store.list_names(paths.tags))
+    kinds = map(kind_of_hold, (*Consumers(store, paths).names(), *tags))
+    return not {FAST_FORWARD, BRANCH}.isdisjoint(kinds)
 
 
 def is_kept(store: FileIO, paths: TablePaths, holds: Iterable[str]) -> bool:

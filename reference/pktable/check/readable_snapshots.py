@@ -231,6 +231,7 @@ def _elsewhere(
     another branch had, which was then removed. Clauses: BRN-7, BRN-8, CMT-34.
     """
     found: dict[str, tuple[Snapshot | None, bool]] = {}
+    seen = set(known)
     for half in halves(store, paths):
         what = "half of one (if no process is making or removing it, `pktable check --repair` removes it)"
         findings.add("BRN-4", "branch", half.branch_root, expected="a branch", found=what, severity=NOTE)
@@ -242,7 +243,7 @@ def _elsewhere(
             snapshots = [path for _, path in _numbered(store, branch.snapshots, SNAPSHOT)]
             tags = _named(store, branch.tags, TAG)
             copies = [path for _, path in _numbered(store, branch.changelogs, CHANGELOG) if branch != paths]
-            for path in (one for one in (*snapshots, *tags, *copies) if one not in found.keys() | known):
+            for path in (one for one in (*snapshots, *tags, *copies) if one not in seen):
                 quiet = Findings(paths.root)
                 snapshot = _decoded(store, path, decode_snapshot, "META-2", quiet)
                 if snapshot is None and not store.exists(path):
@@ -251,6 +252,7 @@ def _elsewhere(
                     findings.include(finding)
                 ended = path in snapshots and snapshot is not None and fences.hides(fence, snapshot)
                 found[path] = snapshot, is_whole and path not in copies and not ended
+                seen.add(path)
         if not others or (look and len(found) == before):
             break
     return found
