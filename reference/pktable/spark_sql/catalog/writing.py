@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 
 from pktable.spark_sql.catalog.machine import CATALOG, SPARK, Machine, ThrownError
 from pktable.spark_sql.rows import OVERWRITE_MODE, aligned
-from pktable.sql.words import quoted
+from pktable.sql.words import literal, quoted, text_literal
 from pktable.table import Table
 
 WRITE: Final = f"{SPARK}connector.write."
@@ -147,10 +147,9 @@ def _literal(found: Any) -> str | None:
     if value is None:
         return "NULL"
     if kind.partition("(")[0] in ("string", "char", "varchar"):
-        text = value.toString().replace("\\", "\\\\").replace("'", "\\'")
-        return f"'{text}'"
+        return text_literal(value.toString())
     if kind == "date":
-        return f"DATE '{EPOCH + datetime.timedelta(days=value)}'"
+        return literal(EPOCH + datetime.timedelta(days=value))
     if kind == "boolean" or kind in INTEGERS or kind.startswith("decimal"):
         return f"CAST('{found.toString()}' AS {kind})"
     return None
