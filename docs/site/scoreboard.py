@@ -67,7 +67,7 @@ def cell(run: Run, one: Evidence) -> str:
 
 
 def _findings(runs: Sequence[Run]) -> Iterator[str]:
-    """Yield a part for each finding, and one for failures that are none that is known."""
+    """Yield a part for each finding, and one for the failures without a finding."""
     for finding in FINDINGS:
         if shown := shown_by(finding, runs):
             yield f"### {finding.title}\n\n{finding.what} {_minimal(shown[0][1])}\n\n{_failures(shown)}"

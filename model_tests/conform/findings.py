@@ -194,7 +194,7 @@ FINDINGS: Final = (
     ),
     Finding(
         "A condition on a file of some columns fails",
-        "The statistics are those of the columns that were written, and are taken for those of all.",
+        "The statistics are of the columns that were written. The reader takes them for those of all columns.",
         ("files-of-some-columns",),
     ),
     # ------------------------------------------------------------ merges
@@ -205,7 +205,7 @@ FINDINGS: Final = (
     ),
     Finding(
         "listagg treats blank strings in other ways",
-        "Java 1.4.2 keeps one that comes first, 0.9.0 keeps all, and pypaimon drops that of a single record.",
+        "Java 1.4.2 keeps one that comes first, 0.9.0 keeps all, and pypaimon drops the string of a single record.",
         ("functions-of-places",),
     ),
     Finding(
