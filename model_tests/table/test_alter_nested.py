@@ -50,6 +50,7 @@ def change(table: Table) -> None:
         drop="r.b",
         widen={"r.a": "BIGINT", "l.element.y.z": "DOUBLE", "i.element": "BIGINT"},
         comment={"l.element.x": "what"},
+        move={"l.element.y": "FIRST", "m.value.p": "AFTER q", "r.n": "BEFORE c"},
     )
 
 
@@ -62,21 +63,21 @@ def test_fields_change_and_old_rows_are_read_right(tmp_path: Path, format: str) 
     assert table.to_arrow().to_pylist() == [CHANGED]
     assert table.to_arrow(snapshot=snapshot).to_pylist() == [ROW]
     r, items, m, i = (table.schema.field(name).type for name in "rlmi")
-    assert str(r) == "ROW<`c` BIGINT, `n` ARRAY<ROW<`u` INT>>>"
-    assert str(items) == "ARRAY<ROW<`x` INT, `y` ROW<`z` DOUBLE, `w` STRING>>>"
-    assert (str(m), str(i)) == ("MAP<STRING, ROW<`p` DATE, `q` BIGINT>>", "ARRAY<BIGINT>")
-    assert r.children[0].id == before.field("r").type.children[0].id
-    assert items.children[0].type.children[0].description == "what"
+    assert str(r) == "ROW<`n` ARRAY<ROW<`u` INT>>, `c` BIGINT>"
+    assert str(items) == "ARRAY<ROW<`y` ROW<`z` DOUBLE, `w` STRING>, `x` INT>>"
+    assert (str(m), str(i)) == ("MAP<STRING, ROW<`q` BIGINT, `p` DATE>>", "ARRAY<BIGINT>")
+    assert r.children[1].id == before.field("r").type.children[0].id
+    assert items.children[0].type.children[1].description == "what"
     new = [
-        r.children[1],
-        r.children[1].type.children[0].type.children[0],
-        items.children[0].type.children[1].type.children[1],
+        r.children[0],
+        r.children[0].type.children[0].type.children[0],
+        items.children[0].type.children[0].type.children[1],
     ]
     assert len({one.id for one in new}) == 3
     assert min(one.id for one in new) > before.highest_field_id
     assert table.schema.highest_field_id == max(before.highest_field_id + 4, *(one.id for one in new))
     table.upsert([{**CHANGED, "k": 2, "r": {"c": 1 << 40, "n": [{"u": 3}]}}])
-    table.alter(drop=["r.n"], add={"r.b": "INT"})
+    table.alter(drop=["r.n"], add={"r.b": "BIGINT"}, move={"r.b": "FIRST"})  # c was first in the oldest file
     expected = [{**CHANGED, "r": {"c": 7, "b": None}}, {**CHANGED, "k": 2, "r": {"c": 1 << 40, "b": None}}]
     assert table.to_arrow().sort_by("k").to_pylist() == expected
     table.compact(full=True)
@@ -109,7 +110,12 @@ def test_fields_change_and_old_rows_are_read_right(tmp_path: Path, format: str) 
         ({"widen": {"r.a": "TINYINT"}}, "r.a cannot become TINYINT, because not every SMALLINT is one"),
         ({"widen": {"r": "ROW<a INT>"}}, "column r cannot become"),
         ({"drop": "k.a"}, "column 'k.a' does not exist"),
-        ({"move": {"r.b": "FIRST"}}, "column r.b to 'FIRST': expected one of k, r"),
+        ({"move": {"r.c": "FIRST"}}, "column r.c to 'FIRST': expected one of a, b, and FIRST, LAST"),
+        ({"move": {"r.a": "AFTER k"}}, "column r.a to 'AFTER k': expected another one of a, b"),
+        ({"move": {"x.a": "LAST"}}, "column x.a to 'LAST': expected one of k, r"),
+        ({"move": {"r.x.a": "LAST"}}, "r.x.a: there is no such field; .* found a SMALLINT, b STRING"),
+        ({"move": {"i.element": "LAST"}}, "i.element: there is no such field"),
+        ({"move": {"m.key.p": "LAST"}}, "m.key.p: there is no such field"),
         ({"drop": "r", "add": {"r.x": "INT"}}, "column r is dropped; expected nothing else .* change of r.x"),
         ({"drop": ["r", "r.a"]}, "column r is dropped; expected nothing else .* change of r.a"),
         ({"drop": "r.a", "rename": {"r.a": "c"}}, "column r.a is dropped"),

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
-import pyarrow as pa
 from pktable_spec.errors import InvalidRequestError
 from pktable_spec.vocabulary import RowKind
 
@@ -15,14 +13,13 @@ from pktable.catalog.alteration import Alteration
 from pktable.catalog.arguments import expect_flag
 from pktable.catalog.catalog import Catalog
 from pktable.catalog.changes import CommitId
-from pktable.catalog.definitions import parse_definition
 from pktable.catalog.effects import Result, Tally
 from pktable.dml import Statements
+from pktable.evolving import evolved_rows
 from pktable.format.metadata.schema import TableSchema
-from pktable.format.type_text import quoted
-from pktable.format.types import Field, arrow_field
+from pktable.format.types import Field
 from pktable.ingest.changes import ChangeKind
-from pktable.ingest.sources import accept_parts, is_spark_frame, untyped_rows
+from pktable.ingest.sources import accept_parts
 from pktable.merge_builder import MergeBuilder
 from pktable.run.runner import Runner
 from pktable.staged_write import StagedWrite
@@ -266,10 +263,11 @@ class TableWrites(ABC):
         expect_flag("evolve", evolve)
         if not evolve:
             return rows
-        rows, added = _with_new_columns(rows, self.catalog.context.schema)
-        if added:
-            self._alter(Alteration(added))
-        return _with_nulls(rows, self.catalog.context.schema)
+        return evolved_rows(rows, self.catalog.context.schema, self._added)
+
+    def _added(self, columns: tuple[Field, ...]) -> TableSchema:
+        self._alter(Alteration(columns))
+        return self.catalog.context.schema
 
     def _write(self, rows: Any, change: ChangeKind, commit_id: CommitId | None) -> Result | None:
         commit_id = CommitId.given(commit_id)  # refused before files are written
@@ -279,38 +277,3 @@ class TableWrites(ABC):
     @property
     def _statements(self) -> Statements:
         return Statements(self.catalog, self.stager, self.runner)
-
-
-def _with_new_columns(rows: Any, schema: TableSchema) -> tuple[Any, tuple[Field, ...]]:
-    """Return ``rows``, and the columns that they have and the table has not, which may hold null.
-
-    ``rows``: as of `accept_rows`; all but a Spark DataFrame become a pyarrow.Table.
-    Raises InvalidRequestError, also for a name that differs from that of a column in its case only.
-    """
-    if is_spark_frame(rows):
-        struct = rows.schema
-        unknown: Any = [one for one in struct.fields if one.name not in schema.value_names]
-        names, columns = [one.name for one in unknown], type(struct)(unknown)
-    else:
-        rows = untyped_rows(rows, schema)
-        unknown = [one for one in rows.schema if one.name not in schema.value_names]
-        names, columns = [one.name for one in unknown], pa.schema(unknown)
-    folded = {name.casefold(): name for name in schema.value_names}
-    for name in names:
-        if name.casefold() in folded:
-            raise InvalidRequestError(f"columns: {name} must be written {folded[name.casefold()]}")
-    added = parse_definition(columns) if names else ()
-    return rows, tuple(replace(one, type=replace(one.type, nullable=True)) for one in added)
-
-
-def _with_nulls(rows: Any, schema: TableSchema) -> Any:
-    """Return ``rows`` with a column of nulls for each column of the table that may hold null and that they lack."""
-    there = rows.columns if is_spark_frame(rows) else rows.column_names
-    absent = [one for one in schema.fields if one.name not in there and one.type.nullable]
-    if is_spark_frame(rows):
-        nulls = [f"CAST(NULL AS {one.type}) AS {quoted(one.name)}" for one in absent]
-        return rows.selectExpr("*", *nulls) if nulls else rows
-    for one in absent:
-        wanted = arrow_field(one)
-        rows = rows.append_column(wanted, pa.nulls(rows.num_rows, wanted.type))
-    return rows

@@ -11,7 +11,7 @@ Clauses: TBL-38 to TBL-44.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -25,6 +25,7 @@ from pktable.catalog.nested_alteration import (
     expect_free,
     expect_nullable,
     expect_wider,
+    moved,
     names_in,
     rows_without_fields,
     with_changes,
@@ -63,7 +64,6 @@ FIXED: Final = frozenset(
     }
 )
 """Options that say how rows lie in existing files. The options on which merging depends are others."""
-PLACES: Final = "FIRST, LAST, BEFORE <column> or AFTER <column>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,10 +180,12 @@ def _altered(schema: TableSchema, change: Alteration, *, now_millis: int) -> Tab
     kept = [with_changes(one, nested) for one in schema.fields if one.name not in change.drop]
     fields = [_changed(one, change) for one in kept]
     fields += [_numbered_from(one, first) for one in change.add]
+    for name, place in change.move.items():
+        fields = moved(fields, name, place)
     return replace(
         schema,
         id=schema.id + 1,
-        fields=tuple(_moved(fields, change.move)),
+        fields=tuple(fields),
         highest_field_id=max(schema.highest_field_id, highest_field_id(fields)),
         primary_keys=tuple(change.rename.get(name, name) for name in schema.primary_keys),
         options=renamed_options(options, change.rename),
@@ -311,30 +313,6 @@ def _type_numbered_from(kind: DataType, first: int) -> DataType:
         for part in kind.children
     ]
     return replace(kind, children=tuple(parts))
-
-
-def _moved(fields: Sequence[Field], places: Mapping[str, str]) -> list[Field]:
-    """Return the columns in their new order: one move after the other."""
-    order = list(fields)
-    for name, place in places.items():
-        names = [one.name for one in order]
-        word, _, other = place.strip().partition(" ")
-        other, word = other.strip(), word.upper()
-        relative = word in ("BEFORE", "AFTER")
-        if name not in names or word not in ("FIRST", "LAST", "BEFORE", "AFTER") or relative != bool(other):
-            raise InvalidRequestError(
-                f"alter: column {name} to {place!r}: expected one of {', '.join(names)}, and {PLACES}"
-            )
-        if relative and (other not in names or other == name):
-            raise InvalidRequestError(
-                f"alter: column {name} to {place!r}: expected another column of the table"
-            )
-        moved = order.pop(names.index(name))
-        at = {"FIRST": 0, "LAST": len(order)}.get(word)
-        if at is None:
-            at = [one.name for one in order].index(other) + (word == "AFTER")
-        order.insert(at, moved)
-    return order
 
 
 def _texts(what: str, given: Any, *, nullable: bool = False) -> dict[str, Any]:

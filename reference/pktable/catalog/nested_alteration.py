@@ -1,4 +1,4 @@
-"""Change the fields inside of columns: add, rename, drop and widen them, by their paths.
+"""Change the fields inside of columns: add, rename, drop, widen and move them, by their paths.
 
 A path is names with dots between them: a column, then a field of a ROW, ``element`` for that of an ARRAY, ``value`` for
 that of a MAP, and so on. A name that a column has as a whole is no path. Ids stay, so that files are read as before; a
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 PARTS: Final = {"ARRAY": "element", "MAP": "value"}
 """The part that a path may name, of a type whose parts have no names of their own."""
+PLACES: Final = "FIRST, LAST, BEFORE <column> or AFTER <column>"
 
 Path = tuple[str, ...]
 
@@ -46,10 +47,10 @@ class NestedChange:
         return [*((*at, "") for at in self.add), *asked]
 
 
-def path_of(schema: TableSchema, name: str) -> Path | None:
+def path_of(fields: Sequence[Field], name: str) -> Path | None:
     """Return the path that ``name`` is, None if it names a column, or nothing that is inside of one."""
     first, dot, _ = name.partition(".")
-    columns = {one.name: one.type for one in schema.fields}
+    columns = {one.name: one.type for one in fields}
     if name in columns or not dot or columns.get(first, DataType("NULL")).root not in NESTED:
         return None
     return tuple(name.split("."))
@@ -57,13 +58,13 @@ def path_of(schema: TableSchema, name: str) -> Path | None:
 
 def added_at(schema: TableSchema, one: Field) -> tuple[Path, Field] | None:
     """Return the path of the ROW that a field is to be added to, and the field; None if it is a column."""
-    path = path_of(schema, one.name)
+    path = path_of(schema.fields, one.name)
     return None if path is None else (path[:-1], replace(one, name=path[-1]))
 
 
 def apart(schema: TableSchema, change: Alteration) -> tuple[Alteration, NestedChange]:
     """Return what is asked for of columns, and of the fields inside of them. Clauses: TBL-47."""
-    paths = {name: path_of(schema, name) for name in names_in(change)}
+    paths = {name: path_of(schema.fields, name) for name in names_in(change)}
     inside = {name: path for name, path in paths.items() if path is not None}
     new = [(one, added_at(schema, one)) for one in change.add]
     places: dict[Path, list[Field]] = {}
@@ -102,7 +103,7 @@ def expect_consistent(schema: TableSchema, change: Alteration) -> None:
     """
 
     def paths(names: Iterable[str]) -> list[Path]:
-        return [path_of(schema, name) or (name,) for name in names]
+        return [path_of(schema.fields, name) or (name,) for name in names]
 
     new = [(*at, one.name) for at, one in filter(None, (added_at(schema, one) for one in change.add))]
     changed = paths((*change.rename, *change.widen, *change.nullable, *change.comments))
@@ -126,10 +127,7 @@ def with_changes(one: Field, change: NestedChange) -> Field:
     kind = _changed(one.type, (one.name,), change, met)
     for path in asked:
         if path not in met:
-            raise InvalidRequestError(
-                f"alter: {'.'.join(filter(None, path))}: there is no such field; expected names of fields, element for "
-                f"those of an ARRAY, and value for those of a MAP, found {one.type}"
-            )
+            raise _no_field(filter(None, path), one.type)
     return replace(one, type=kind)
 
 
@@ -182,6 +180,57 @@ def _changed_row(kind: DataType, at: Path, change: NestedChange, met: set[Path])
     if not fields:
         raise InvalidRequestError(f"alter: {'.'.join(at)} would have no field left")
     return replace(kind, children=tuple(fields))
+
+
+def moved(fields: Sequence[Field], name: str, place: str) -> list[Field]:
+    """Return columns in their new order, or one of them with its fields in theirs.
+
+    ``name``: of a column, or the path of a field. ``place``: one of `PLACES`, next to a field of the same ROW.
+    Raises InvalidRequestError. Clauses: TBL-47.
+    """
+
+    def inside(fields: Sequence[Field], at: int) -> list[Field]:
+        if at == len(path) - 1:
+            return _placed(fields, path[at], place, name)
+        kind = next((one.type for one in fields if one.name == path[at]), DataType("NULL"))
+        row = kind.root == "ROW" and not kind.variant
+        part = at + 2 < len(path) and path[at + 1] == PARTS.get(kind.root)
+        if not row and not part:
+            raise _no_field(path, ", ".join(f"{one.name} {one.type}" for one in fields))
+        within = replace(kind, children=tuple(inside(kind.children, at + 1)))
+        return [replace(one, type=within) if one.name == path[at] else one for one in fields]
+
+    path = path_of(fields, name) or (name,)
+    return inside(fields, 0)
+
+
+def _placed(fields: Sequence[Field], last: str, place: str, called: str) -> list[Field]:
+    """Return the fields of one ROW, or columns, with that of the name ``last`` in its new place."""
+    order = list(fields)
+    names = [one.name for one in order]
+    word, _, other = place.strip().partition(" ")
+    other, word = other.strip(), word.upper()
+    relative = word in ("BEFORE", "AFTER")
+    if last not in names or word not in ("FIRST", "LAST", "BEFORE", "AFTER") or relative != bool(other):
+        raise InvalidRequestError(
+            f"alter: column {called} to {place!r}: expected one of {', '.join(names)}, and {PLACES}"
+        )
+    if relative and (other not in names or other == last):
+        raise InvalidRequestError(
+            f"alter: column {called} to {place!r}: expected another one of {', '.join(names)}"
+        )
+    one = order.pop(names.index(last))
+    names.remove(last)
+    at = {"FIRST": 0, "LAST": len(order)}.get(word)
+    order.insert(names.index(other) + (word == "AFTER") if at is None else at, one)
+    return order
+
+
+def _no_field(path: Iterable[str], found: object) -> InvalidRequestError:
+    return InvalidRequestError(
+        f"alter: {'.'.join(path)}: there is no such field; expected names of fields, element for those of an ARRAY, "
+        f"and value for those of a MAP, found {found}"
+    )
 
 
 def rows_without_fields(before: TableSchema, after: TableSchema) -> dict[tuple[int, ...], str]:

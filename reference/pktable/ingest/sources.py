@@ -30,7 +30,7 @@ from pktable.format.types import INTEGER_BITS, Field
 from pktable.ingest.changes import ChangeKind
 from pktable.ingest.names import expect_columns, optional_columns
 from pktable.ingest.parts import spooled
-from pktable.ingest.values import column_of_values, shown
+from pktable.ingest.values import column_of_values, column_with_new_fields, shown
 
 ACCEPTED: Final = (
     "a pyarrow.Table, a DataFrame of pandas, polars or Spark, a DuckDB relation, a list or an iterator of dicts or of "
@@ -125,7 +125,8 @@ def _tables_of(rows: Any) -> Iterator[pa.Table]:
 def untyped_rows(rows: Any, schema: TableSchema) -> pa.Table:
     """Return ``rows``, which may have any columns, as a pyarrow.Table; read to the end, into memory.
 
-    A column that the table has too takes Python values by the type it has there; of others Arrow guesses the type.
+    A column that the table has too takes Python values by the type it has there, and a field inside of it, too; of
+    others Arrow guesses the type.
     Raises InvalidRequestError for a form that is not accepted. A Spark DataFrame is not.
     """
     rows = _gathered(rows)
@@ -169,6 +170,7 @@ class _Columns:
         names = schema.primary_keys if change.keys_only else schema.value_names
         self.fields: dict[str, Field | None] = {name: schema.field(name) for name in names}
         self.kinds = change.column
+        self.grow = False
         if change.column is not None:
             self.fields[change.column] = None  # row kinds are checked later
         self.names = list(self.fields)
@@ -177,8 +179,9 @@ class _Columns:
 
     @classmethod
     def of_any_rows(cls, names: Iterable[str], schema: TableSchema) -> _Columns:
-        """Return columns of these names; those that the table has too are of its types."""
+        """Return columns of these names; those that the table has too are of its types, with fields besides."""
         found = cls(schema, ChangeKind(whole=True))
+        found.grow = True
         known = found.fields
         found.fields = {str(name): known.get(str(name)) for name in names}
         found.names = list(found.fields)
@@ -191,10 +194,10 @@ class _Columns:
     def of_python(self, name: str, values: list[Any], start: int = 0) -> pa.Array | pa.ChunkedArray:
         """Return Python values, of rows from ``start`` on, as the column ``name``. Raises InvalidRequestError."""
         field = self.fields[name]
-        if field is not None:
-            return column_of_values(values, field, start)
         try:
-            return pa.array(values)
+            if field is None or self.grow:
+                return column_with_new_fields(values, field, start)
+            return column_of_values(values, field, start)
         except (pa.ArrowException, OverflowError, UnicodeEncodeError):
             if name == self.kinds:
                 raise InvalidRequestError(f"row kinds in {name!r}: expected strings or integers") from None

@@ -17,6 +17,7 @@ from __future__ import annotations
 import datetime
 import struct
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from types import MappingProxyType, NoneType
 from typing import Any, Final
@@ -81,6 +82,46 @@ def column_of_values(values: Sequence[Any], field: Field, start: int = 0) -> pa.
             if not _is_convertible(value, wanted):
                 raise _unfit(start + row, values[row], field) from None
         raise InvalidRequestError(f"column {field.name}: expected {field.type}: {error}") from None
+
+
+def column_with_new_fields(values: Sequence[Any], field: Field | None, start: int = 0) -> pa.Array:
+    """Return ``values`` as `column_of_values` does, but a ROW at any depth may lack fields, and have others.
+
+    ``field``: None for one whose type Arrow guesses. Its name is a path inside of a column. In an ARRAY and in a MAP,
+    messages count elements instead of rows.
+    Raises InvalidRequestError, and what Arrow raises for values of no type. Clauses: TBL-45.
+    """
+    if field is None:
+        return pa.array(values)
+    kind, nulls = field.type, pa.array([value is None for value in values], pa.bool_())
+    inside = {part.name: replace(part, name=f"{field.name}.{part.name}") for part in kind.children}
+    there = [value for value in values if value is not None]
+    if kind.root == "ROW" and not kind.variant and _are(there, Mapping):
+        names = list(dict.fromkeys(name for value in there for name in value)) or list(inside)
+        parts = [
+            column_with_new_fields(
+                [None if value is None else value.get(name) for value in values], inside.get(name), start
+            )
+            for name in names
+        ]
+        return pa.StructArray.from_arrays(parts, [str(name) for name in names], mask=nulls)
+    if kind.root == "ARRAY" and _are(there, (list, tuple, np.ndarray)):
+        elements = column_with_new_fields([one for value in there for one in value], inside["element"])
+        return pa.ListArray.from_arrays(_offsets(values), elements, mask=nulls)
+    if kind.root == "MAP" and _are(there, Mapping):
+        keys = column_of_values([one for value in there for one in value], inside["key"])
+        items = column_with_new_fields([one for value in there for one in value.values()], inside["value"])
+        return pa.MapArray.from_arrays(_offsets(values), keys, items, mask=nulls)
+    return column_of_values(values, field, start)
+
+
+def _offsets(values: Sequence[Any]) -> pa.Array:
+    """Return where each list or map begins among the elements of all, and where the last one ends."""
+    return pa.array(np.cumsum([0, *(0 if value is None else len(value) for value in values)]), pa.int32())
+
+
+def _are(values: Sequence[Any], kind: Any) -> bool:
+    return all(isinstance(value, kind) for value in values)
 
 
 def _exact_types(t: DataType) -> frozenset[type]:

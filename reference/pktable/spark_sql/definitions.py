@@ -397,7 +397,7 @@ def new_field_of(schema: TableSchema, name: Name) -> str:
     if len(name.parts) > 1:
         return field_of(schema, name)
     (column,) = name.parts
-    if path_of(schema, column) is not None:
+    if path_of(schema.fields, column) is not None:
         raise InvalidRequestError(
             f"column {name}: a new column cannot have the name of a column and a dot; without quotes it is a field of "
             "that column"
