@@ -124,7 +124,7 @@ AREAS: Final = (
         ),
         _STATEMENTS,
     ),
-    Area("tables", ("reference/pktable",), _TESTS, without=_TOP),
+    Area("tables", ("reference/pktable",), (*_TESTS, *_tests_in("warehouse")), without=_TOP),
     Area("runs", ("reference/pktable/run",), _TESTS),
     Area("ingest", ("reference/pktable/ingest",), (*_STATEMENTS, *_tests_in("cli"))),
     Area("predicate", ("reference/pktable/predicate",), _tests_in("predicate", "statements", "table")),

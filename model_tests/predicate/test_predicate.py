@@ -105,8 +105,9 @@ def test_a_date_is_midnight_to_the_nanosecond(tmp_path: Path, condition: str, wa
 
 
 @covers("RD-6")
-def test_a_negative_decimal_keeps_all_its_digits() -> None:
-    value = Decimal("-9999999999999999999999999999.0000000001")
+@pytest.mark.parametrize("text", ["-9999999999999999999999999999.0000000001", "12345678901234567890"])
+def test_a_number_keeps_all_its_digits(text: str) -> None:
+    value = Decimal(text)
     rows = pa.table({"v": pa.array([value], pa.decimal128(38, 10))})
     fields = parse_columns("v DECIMAL(38, 10)")
     assert parse(f"v = {value}", fields).filter(rows).num_rows == 1

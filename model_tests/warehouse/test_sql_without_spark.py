@@ -247,6 +247,9 @@ def test_parts_of_nested_values_keep_their_types(lake: Warehouse) -> None:
     found, read = lake.query("SELECT * FROM nested ORDER BY id"), made.to_arrow().sort_by("id")
     assert list(map(str, found.schema.types)) == list(map(str, read.schema.types))
     assert found.to_pylist() == read.to_pylist()
+    for query in ("DISTINCT r FROM nested", "count(*) FROM nested GROUP BY a", "id FROM nested ORDER BY m"):
+        with pytest.raises(InvalidRequestError, match="rows cannot be compared by"):
+            lake.query(f"SELECT {query}")
 
 
 @covers("WH-28")

@@ -195,15 +195,11 @@ class ArrowStatement:
 
 
 def _keys(statement: Statement, side: str, rows: pa.Table, number: str) -> pa.Table:
-    """Return the join values of ``rows`` of ``side`` and their numbers, without the rows in which one is null."""
+    """Return the join values of ``rows`` of ``side`` and their numbers. Arrow pairs no row in which one is null."""
     values = {f"key{i}": pair[side == SOURCE] for i, pair in enumerate(statement.keys)}
     keys = evaluated(values, rows, lambda _: statement.shown_on)
     columns = [_comparable(column, same_keys=statement.same_keys) for column in keys.columns]
-    table = pa.table([*columns, pa.array(np.arange(rows.num_rows))], names=[*keys.column_names, number])
-    for name in keys.column_names:
-        if table.column(name).null_count:
-            table = table.filter(pc.is_valid(table.column(name)))
-    return table
+    return pa.table([*columns, pa.array(np.arange(rows.num_rows))], names=[*keys.column_names, number])
 
 
 def _comparable(values: pa.ChunkedArray, *, same_keys: bool) -> pa.ChunkedArray:
