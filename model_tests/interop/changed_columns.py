@@ -1,8 +1,8 @@
 """Columns that changed inside, or became text: Paimon reads what pktable has changed, and pktable what Paimon has.
 
-pktable adds, renames, drops and widens fields inside of columns; Paimon makes strings of an ARRAY, a MAP and a ROW.
-After each step both must read the same of files of every format, also where a file has no field of a ROW, and after a
-compaction by Paimon. A VARIANT is read, compacted and shown by Paimon.
+pktable adds, renames, drops, widens and moves fields inside of columns; Paimon makes strings of an ARRAY, a MAP and a
+ROW. After each step both must read the same of files of every format, also where a file has no field of a ROW, and
+after a compaction by Paimon. A VARIANT is read, compacted and shown by Paimon.
 """
 
 from __future__ import annotations
@@ -82,6 +82,7 @@ def differences(peer: Peer, folder: Path) -> Iterator[str]:
             rename={"r.a": "c"},
             drop="r.b",
             widen={"r.a": "BIGINT", "l.element.y.z": "DOUBLE"},
+            move={"r.n": "FIRST", "l.element.y": "BEFORE x", "m.value.p": "LAST"},
         )
         at = f"{peer.name}, {format}"
         yield from _wrong(f"{at}, after our change", table, peer)
