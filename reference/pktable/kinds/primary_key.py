@@ -151,14 +151,13 @@ def may_show_retractions(context: TableContext, file: DataFileMeta) -> bool:
 def files_to_purge(context: TableContext, state: BucketState) -> frozenset[str]:
     """Return the names of the files that a full compaction rewrites, whatever else it does.
 
-    They are those with a vector, unless it deletes nothing but retractions that are kept; and those with retractions
+    They are those with a vector that deletes more than retractions that are kept; and those with retractions
     that are to be forgotten. Clauses: CMP-22, CMP-25, DV-13, MRG-22.
     """
-    named = state.files_with_vector
-    if not context.options.remembers_deletions:
-        return named
-    if context.options.full_compaction_forgets_deletions:
-        return named | {file.file_name for file in state.files if file.delete_row_count != 0}
+    options = context.options
+    if options.remembers_deletions and options.full_compaction_forgets_deletions:
+        with_retractions = {file.file_name for file in state.files if file.delete_row_count != 0}
+        return state.files_with_vector | with_retractions
     return frozenset(purged_counts(context, state))
 
 
