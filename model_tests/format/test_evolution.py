@@ -123,6 +123,13 @@ def test_what_does_not_convert_is_refused_by_name(before: str, after: str) -> No
 
 
 @covers("META-40")
+@pytest.mark.parametrize("value", [INF, -INF, NAN])
+def test_a_float_that_is_no_number_is_no_decimal(value: float) -> None:
+    with pytest.raises(InvalidRequestError, match="cannot be converted to DECIMAL.*: it is not finite"):
+        converted(pa.array([value]), parse_type("DOUBLE"), parse_type("DECIMAL(4, 1)"))
+
+
+@covers("META-40")
 def test_a_time_before_1970_is_no_time_of_the_day() -> None:
     with pytest.raises(
         InvalidRequestError, match="a time before 1970 in a data file cannot be converted to TIME"

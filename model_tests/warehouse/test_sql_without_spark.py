@@ -13,7 +13,7 @@ from pktable import InvalidRequestError, SnapshotNotFoundError, Warehouse
 from pktable.cli import run
 from pktable.predicate.dialect import SPARK
 from pktable.sql.query import Translation
-from pktable.sql.references import references
+from pktable.sql.references import NotUnderstoodError, references
 from pktable.sql.words import Words, bound, literal
 from pktable_spec.covers import covers
 from sqlglot import exp
@@ -272,6 +272,8 @@ def test_a_long_query_has_its_rows_and_a_deep_one_is_refused(lake: Warehouse) ->
     for condition in ("(" * 500 + "id = 1" + ")" * 500, "NOT " * 900 + "id = 1", "id = 1" + " + 1" * 2000):
         with pytest.raises(InvalidRequestError, match="nested too deeply"):
             lake.query(f"SELECT id FROM t WHERE {condition}")
+        with pytest.raises(NotUnderstoodError, match="nested too deeply"):
+            references(f"SELECT id FROM t WHERE {condition}")
         with pytest.raises(InvalidRequestError, match="nested too deeply"):
             lake.table("t").to_arrow(where=condition)
 
