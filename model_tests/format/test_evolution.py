@@ -125,7 +125,7 @@ def test_what_does_not_convert_is_refused_by_name(before: str, after: str) -> No
 @covers("META-40")
 @pytest.mark.parametrize("value", [INF, -INF, NAN])
 def test_a_float_that_is_no_number_is_no_decimal(value: float) -> None:
-    with pytest.raises(InvalidRequestError, match="cannot be converted to DECIMAL.*: it is not finite"):
+    with pytest.raises(InvalidRequestError, match=r"cannot be converted to DECIMAL.*: it is not finite"):
         converted(pa.array([value]), parse_type("DOUBLE"), parse_type("DECIMAL(4, 1)"))
 
 
