@@ -138,3 +138,20 @@ def test_an_error_of_an_executor_is_raised_here_and_the_write_is_rolled_back(tmp
     assert rows_of(HudiTable.open(table.path)) == {f"k{i}": Row(1, i) for i in range(6)}
     with pytest.raises(InvalidRequestError, match="column v is missing"):
         table.upsert(spark_session().createDataFrame([("a", 1)], "k string, ts long"))
+
+
+@covers("TBL-70", "LOG-36")
+def test_a_null_whose_type_has_not_null_inside_is_one(tmp_path: Path) -> None:
+    spark = spark_session()
+    columns = "k STRING, r ROW<a INT NOT NULL>, m MAP<STRING, ROW<b INT NOT NULL>>"
+    table = HudiTable.create(tmp_path / "t", columns, key="k", spark=spark)
+    here = HudiTable.open(table.path)
+    text = (
+        "SELECT CAST(id AS STRING) AS k, IF(id = 1, NULL, named_struct('a', 7)) AS r, "
+        "IF(id = 1, NULL, map('x', named_struct('b', 1))) AS m FROM range(2)"
+    )
+    expected = [{"k": "0", "r": {"a": 7}, "m": [("x", {"b": 1})]}, {"k": "1", "r": None, "m": None}]
+    for writer in (table, here):  # the second write is to log files, which are merged
+        writer.upsert(spark.sql(text))
+        for reader in (table, here):
+            assert reader.to_arrow(columns=["k", "r", "m"]).sort_by("k").to_pylist() == expected

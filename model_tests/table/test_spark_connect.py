@@ -52,6 +52,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "test_an_interpreter_that_does_not_start_is_named_in_one_line",
     ),
     "table/test_times.py": ("test_spark_reads_and_writes_times_that_it_can_hold_and_rounds_none",),
+    "table/test_variants.py": ("test_a_null_whose_type_has_not_null_inside_is_one_for_spark",),
     "predicate/test_predicate_on_spark.py": tuple(
         f"test_what_spark_cannot_compute_is_refused_in_one_line[{case}]"
         for case in ("id-division", "id-cast", "None-delete", "None-update", "id-merge", "id-checked rows")

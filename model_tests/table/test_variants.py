@@ -21,6 +21,7 @@ from pyspark.sql.variant_utils import VariantBuilder, VariantUtils
 from model_tests.backends.spark_session import spark_session
 from model_tests.seeded import cases
 from model_tests.table.foreign_tables import at, read_parquet, rewritten
+from model_tests.table.test_spark_pitfalls import setting
 
 OBJECT = {"value": bytes.fromhex("02010000020c01"), "metadata": bytes.fromhex("0101000161")}
 """The value of ``parse_json('{"a":1}')`` in Spark."""
@@ -188,18 +189,19 @@ def test_a_variant_is_sparks(tmp_path: Path) -> None:
 
 @pytest.mark.versions
 @pytest.mark.spark
-@covers("TBL-70")
+@covers("TBL-70", "STM-10")
 def test_a_null_whose_type_has_not_null_inside_is_one_for_spark(tmp_path: Path) -> None:
-    spark = spark_session().newSession()
-    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
-    columns = "k INT, v VARIANT, r ROW<a INT NOT NULL>, t TIMESTAMP(6) WITH LOCAL TIME ZONE"
-    table = Table.create(tmp_path, columns, primary_key="k", spark=spark)
-    rows = (
-        "SELECT CAST(id AS INT) AS k, IF(id = 1, NULL, parse_json('1')) AS v, "
-        "IF(id = 1, NULL, named_struct('a', 7)) AS r, TIMESTAMP '2024-01-02 03:04:05Z' AS t FROM range(2)"
-    )
-    table.upsert(spark.sql(rows))
-    for opened in (table, Table.open(tmp_path), Table.open(tmp_path, spark=spark, runner="spark")):
-        found = opened.to_arrow().sort_by("k").to_pylist()
-        assert [(row["v"] is None, row["r"]) for row in found] == [(False, {"a": 7}), (True, None)]
-        assert {str(row["t"]) for row in found} == {"2024-01-02 03:04:05+00:00"}
+    with setting("spark.sql.session.timeZone", "America/New_York") as spark:
+        columns = "k INT, v VARIANT, r ROW<a INT NOT NULL>, t TIMESTAMP(6) WITH LOCAL TIME ZONE"
+        table = Table.create(tmp_path, columns, primary_key="k", spark=spark)
+        text = (
+            "SELECT CAST(id AS INT) AS k, IF(id = 1, NULL, parse_json('1')) AS v, "
+            "IF(id = 1, NULL, named_struct('a', 7)) AS r, TIMESTAMP '2024-01-02 03:04:05Z' AS t FROM range(2)"
+        )
+        table.upsert(spark.sql(text))
+        for opened in (table, Table.open(tmp_path), Table.open(tmp_path, spark=spark, runner="spark")):
+            found = opened.to_arrow().sort_by("k").to_pylist()
+            assert [(row["v"] is None, row["r"]) for row in found] == [(False, {"a": 7}), (True, None)]
+            assert {str(row["t"]) for row in found} == {"2024-01-02 03:04:05+00:00"}
+        with pytest.raises(InvalidRequestError, match=r"'v': None, 'r': None, .* does not satisfy 'k = 0'"):
+            table.overwrite(spark.sql(text), where="k = 0")

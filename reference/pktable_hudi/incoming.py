@@ -19,7 +19,7 @@ from pktable.format.metadata.schema import TableSchema
 from pktable.format.types import Field, one_array
 from pktable.ingest.changes import ChangeKind, conform, conform_keys
 from pktable.ingest.maps import expect_distinct_keys
-from pktable.ingest.sources import accept_rows, is_spark_frame
+from pktable.ingest.sources import accept_rows, as_arrow, is_spark_frame
 from pktable.run.runner import raised_for
 from pktable_spec.errors import InvalidRequestError
 from pktable_spec.vocabulary import RowKind
@@ -69,7 +69,7 @@ class RowForm:
         Raises InvalidRequestError. Clauses: LOG-58, LOG-59.
         """
         with raised_for(rows):
-            held = rows.toArrow() if is_spark_frame(rows) else rows
+            held = as_arrow(rows) if is_spark_frame(rows) else rows
         return self.winners(self.conformed(held))
 
     def conformed(self, rows: pa.Table) -> Incoming:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pktable.format.arrow_nulls import declared
 from pktable.format.types import Field, to_arrow
+from pktable.ingest.sources import as_arrow
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,7 +40,7 @@ class Pieces:
 
         with raised_here():
             frame = frame_of_pieces(self.session, pieces, called, spark_schema(fields), spread=True)
-            return declared(frame.toArrow(), schema)
+            return declared(as_arrow(frame), schema)
 
 
 def called(piece: Piece) -> Iterator[pa.Table]:

@@ -15,6 +15,7 @@ import pyarrow as pa
 from pktable.catalog.arguments import expect_flag, expect_limit
 from pktable.format.arrow_nulls import declared
 from pktable.format.types import DataType, Field, to_arrow
+from pktable.ingest.sources import as_arrow
 from pktable.predicate import key_equalities, parse
 from pktable.retry import RetryPolicy, retry
 from pktable.scan import ArrowRows
@@ -204,7 +205,7 @@ class HudiScan(ArrowRows):
 
             schema, splits, fields = self._plan()
             with _naming_cleans_of(splits), raised_here(self._shown):
-                return declared(self._frame(splits, fields).toArrow(), schema)
+                return declared(as_arrow(self._frame(splits, fields)), schema)
         return self.to_batches().read_all()
 
     def to_batches(self) -> pa.RecordBatchReader:

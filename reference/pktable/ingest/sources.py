@@ -12,7 +12,7 @@ Types are checked later, by `pktable.ingest.changes`; only Python values are con
 their type. A form that can be read only once is read here, before the first attempt to commit, so that every attempt
 sees all rows: `accept_rows` holds them, `accept_parts` puts them on disk if they are many.
 
-Clauses: TBL-4, TBL-8, TBL-13, TBL-24.
+Clauses: TBL-4, TBL-8, TBL-13, TBL-24, TBL-70.
 """
 
 from __future__ import annotations
@@ -152,6 +152,17 @@ def untyped_rows(rows: Any, schema: TableSchema) -> pa.Table:
 def is_spark_frame(rows: Any) -> bool:
     """Return whether ``rows`` are a Spark DataFrame: classic, of Spark Connect, or of pyspark.pandas."""
     return _is_frame_of("pyspark", rows)
+
+
+def as_arrow(frame: Any) -> pa.Table:
+    """Return the rows of a Spark DataFrame, in memory. Raises what pyspark raises. Clauses: TBL-70."""
+    try:
+        return frame.toArrow()
+    except pa.ArrowInvalid:
+        # pyspark casts what it has collected, and Arrow casts no NULL whose type has NOT NULL inside, as VARIANT. A
+        # frame of Spark Connect takes any attribute for a column: so its class is asked.
+        collect = getattr(type(frame), "_collect_as_arrow", None)
+        return frame._to_table()[0] if collect is None else pa.Table.from_batches(collect(frame))
 
 
 def _is_frame_of(package: str, rows: Any) -> bool:

@@ -8,8 +8,8 @@ import pyarrow as pa
 from pktable_spec.errors import InvalidRequestError
 from pyspark.errors import PySparkException
 
+from pktable.ingest.sources import as_arrow
 from pktable.run.spark.errors import raised_here
-from pktable.run.spark.runner import as_arrow
 from pktable.spark_sql.session import session
 from pktable.sql.words import quoted
 from pktable.store.directories import DEFAULT

@@ -19,7 +19,7 @@ from pktable_spec.errors import InvalidRequestError
 from pktable.format.metadata.schema import TableSchema
 from pktable.format.types import Field, from_arrow, to_arrow
 from pktable.ingest.changes import conform
-from pktable.ingest.sources import is_spark_frame, untyped_rows
+from pktable.ingest.sources import as_arrow, is_spark_frame, untyped_rows
 from pktable.predicate import Predicate
 from pktable.predicate.spark_sql import spark_text
 
@@ -51,7 +51,7 @@ def expect_all(rows: Any, where: str, predicate: Predicate, schema: TableSchema)
     Clauses: STM-10.
     """
     if is_spark_frame(rows):
-        other = rows.where(f"NOT coalesce({spark_text(predicate.root)}, false)").limit(1).toArrow()
+        other = as_arrow(rows.where(f"NOT coalesce({spark_text(predicate.root)}, false)").limit(1))
     else:
         numbered = conform(rows, schema).append_column(ROW, pa.array(np.arange(rows.num_rows)))
         kept = predicate.filter(numbered).column(ROW).to_numpy()

@@ -2,14 +2,14 @@
 
 The work itself is the kernel's, the same as the local runner's. Pickled metadata and Arrow batches cross the wire. An
 error of ours comes back as a value and is raised in the driver as the error it was. Only the public DataFrame API is
-used, so that Spark Connect serves as well; `as_arrow` goes further only where a classic session fails. Executors, its
-server's too, import pktable and see the table's files under the same paths as the driver.
+used, so that Spark Connect serves as well. Executors, its server's too, import pktable and see the table's files under
+the same paths as the driver.
 
 The size of a DataFrame is what Spark's optimizer estimates. A scan counts as the bytes of its files, local rows as what
 they take, a join as the product of its sides. Nothing is known of an RDD, and of a table without statistics: Spark then
 says the greatest size there is.
 
-Clauses: TBL-6, TBL-11, TBL-22, TBL-70, CMP-16, CMT-12, RD-1, RD-3, RD-9, RD-12.
+Clauses: TBL-6, TBL-11, TBL-22, CMP-16, CMT-12, RD-1, RD-3, RD-9, RD-12.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from pktable.context import TableContext
 from pktable.format.type_text import quoted
 from pktable.ingest.changes import ChangeKind, as_changes
 from pktable.ingest.parts import Spooled
+from pktable.ingest.sources import as_arrow
 from pktable.lsm.bucket import BucketId
 from pktable.predicate import Predicate
 from pktable.predicate.arrow_eval import may_fail
@@ -342,17 +343,6 @@ def _bins(tasks: Sequence[Task]) -> list[list[Task]]:
 def _expect_batch(rows: DataFrame) -> None:
     if rows.isStreaming:
         raise InvalidRequestError("rows: a streaming DataFrame cannot be written at once; use foreachBatch")
-
-
-def as_arrow(frame: DataFrame) -> pa.Table:
-    """Return the rows of ``frame``. Raises what pyspark raises. Clauses: TBL-70."""
-    try:
-        return frame.toArrow()
-    except pa.ArrowInvalid:
-        if not hasattr(frame, "_collect_as_arrow"):  # of Spark Connect
-            raise
-        # pyspark casts what it has collected, and Arrow casts no NULL whose type has NOT NULL inside, as VARIANT.
-        return pa.Table.from_batches(frame._collect_as_arrow())
 
 
 def _arrow(frame: DataFrame) -> pa.Table:
