@@ -10,13 +10,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from pktable import InvalidRequestError, Table
 from pktable.run.spark.errors import too_little_memory
 from pktable.run.spark.wire import BLOBS, collected
-from pktable.run.spark.workers import map_batches
+from pktable.run.spark.workers import map_batches, run_this_interpreter
 from pktable_spec.covers import covers
 
 from model_tests.backends.spark_session import spark_session
@@ -110,6 +111,38 @@ def test_an_interpreter_that_does_not_start_is_named_in_one_line(table: Table, t
     assert f"found {absent}, which cannot be run (No such file" in refused(table)
     spark_session().conf.set(INTERPRETER, str(executable(tmp_path / "ends", ["#!/bin/sh", "exit 1"])))
     assert "found an interpreter that does not start" in refused(table)
+
+
+class Remote:
+    """A session of Spark Connect, as far as its settings go."""
+
+    def __init__(self) -> None:
+        self.settings: dict[str, str] = {}
+        self.conf = self
+
+    def get(self, name: str, default: None) -> str | None:
+        return self.settings.get(name, default)
+
+    def set(self, name: str, value: str) -> None:
+        self.settings[name] = value
+
+
+@covers("WH-17")
+def test_a_server_of_this_process_runs_its_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
+    def told(*given: str) -> dict[str, str]:
+        session: Any = Remote()
+        session.settings.update(dict.fromkeys(given, "/named/by/the/user"))
+        assert not run_this_interpreter(session)
+        return dict(session.settings)
+
+    for name in ("SPARK_LOCAL_REMOTE", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
+        monkeypatch.delenv(name, raising=False)
+    assert told() == {}
+    monkeypatch.setenv("SPARK_LOCAL_REMOTE", "1")
+    assert told() == {INTERPRETER: sys.executable}
+    assert told(INTERPRETER) == {INTERPRETER: "/named/by/the/user"}
+    monkeypatch.setenv("PYSPARK_PYTHON", "/named/by/the/user")
+    assert told() == {}
 
 
 @covers("RD-12")

@@ -1,7 +1,8 @@
 """Send work to Spark's Python workers, and see to it that they run an interpreter that has pktable.
 
 1. In a local session workers run the interpreter of this process, unless the user has named another. Spark's own
-   default is the first python3 on PATH: another interpreter, wherever a venv is used without being activated.
+   default is the first python3 on PATH: another interpreter, wherever a venv is used without being activated. So do
+   those of a server of Spark Connect that this process has started.
 2. Work is unpickled and called by a function that needs the standard library only. Where pktable is missing, or is
    another version, or a module that the work imports is missing, it raises one line that names the interpreter.
 3. `unusable_interpreter` makes the same line of what Spark says about an interpreter that does not get that far.
@@ -11,6 +12,7 @@ Clauses: RD-12.
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -26,6 +28,11 @@ from pyspark.sql.types import StructType
 Work = Callable[[Iterator[Any]], Iterator[Any]]
 
 SPARKS_DEFAULT: Final = "python3"
+INTERPRETER: Final = "spark.sql.execution.pyspark.python"
+LOCAL_SERVER: Final = "SPARK_LOCAL_REMOTE"
+"""The variable that pyspark sets where it has started the server of Spark Connect itself."""
+NAMES: Final = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
+"""Variables that give such a server an interpreter."""
 PYTHON: Final = f"Python {sys.version_info[0]}.{sys.version_info[1]}"
 REMEDY: Final = (
     f"install pktable for {PYTHON} where the workers run and set PYSPARK_PYTHON to that interpreter before Spark "
@@ -116,9 +123,11 @@ def _opener() -> Callable[[bytes], Work]:
 def run_this_interpreter(session: SparkSession) -> bool:
     """Let all workers of a session on this machine run this process's interpreter, unless the user has named another.
 
-    Returns whether the session is on this machine. Clauses: WH-17.
+    Returns whether it is a classic session on this machine. Clauses: WH-17.
     """
     context = getattr(session, "sparkContext", None)
+    if context is None:
+        _name_to_local_server(session)
     if context is None or not context.master.startswith("local") or not sys.executable:
         return False
     with _naming:
@@ -131,9 +140,11 @@ def run_this_interpreter(session: SparkSession) -> bool:
 def _driver_interpreter(session: SparkSession) -> Iterator[None]:
     """Let functions made inside the block run on this process's interpreter, if the session is on this machine.
 
-    An interpreter that the user has named, by PYSPARK_PYTHON, stays. Over Spark Connect only the server knows its own.
+    An interpreter that the user has named, by PYSPARK_PYTHON, stays. A server of Spark Connect elsewhere knows its own.
     """
     context = getattr(session, "sparkContext", None)
+    if context is None:
+        _name_to_local_server(session)
     if context is None or not context.master.startswith("local") or not sys.executable:
         yield
         return
@@ -145,3 +156,10 @@ def _driver_interpreter(session: SparkSession) -> Iterator[None]:
             yield
         finally:
             context.pythonExec = named
+
+
+def _name_to_local_server(session: SparkSession) -> None:
+    """Let workers of a server of Spark Connect that this process has started run its interpreter."""
+    named = any(name in os.environ for name in NAMES) or not sys.executable
+    if LOCAL_SERVER in os.environ and not named and session.conf.get(INTERPRETER, None) is None:
+        session.conf.set(INTERPRETER, sys.executable)
