@@ -257,6 +257,21 @@ def test_a_view_is_read_again_at_each_use(lake: Any) -> None:
 
 
 @covers("WH-14")
+def test_the_definition_that_is_shown_makes_the_same_columns(lake: Any) -> None:
+    for name in ("shown", "again"):
+        lake.sql(f"DROP TABLE IF EXISTS {name}")
+    lake.sql(
+        "CREATE TABLE shown (id BIGINT, `a b` STRUCT<x: INT NOT NULL COMMENT 'it''s', `y z`: ARRAY<STRUCT<t: TIMESTAMP "
+        "NOT NULL, c: CHAR(3)>>, m: MAP<STRING, STRUCT<n: TIMESTAMP_NTZ NOT NULL, v: VARIANT>> NOT NULL> NOT NULL)"
+    )
+    text = lake.sql("SHOW CREATE TABLE shown").collect()[0][0]
+    lake.sql(text.replace("db.shown", "again", 1))
+    made, copy = (lake.warehouse.table(f"db.{name}").schema for name in ("shown", "again"))
+    assert "x` INT NOT NULL" in str(made.fields[1].type)
+    assert copy.fields == made.fields
+
+
+@covers("WH-14")
 def test_tables_are_defined_shown_altered_and_dropped(lake: Any) -> None:
     for name in ("made", "copy", "other"):
         lake.sql(f"DROP TABLE IF EXISTS {name}")

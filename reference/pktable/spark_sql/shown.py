@@ -9,7 +9,8 @@ from dataclasses import replace
 from pktable_spec.errors import InvalidRequestError
 from pyspark.sql import DataFrame
 
-from pktable.run.spark.types import spark_schema
+from pktable.format.types import DataType, Field
+from pktable.run.spark.types import spark_schema, spark_type
 from pktable.spark_sql.queries import Queries
 from pktable.spark_sql.rows import read_partition
 from pktable.sql.names import Found
@@ -18,6 +19,8 @@ from pktable.store.directories import DEFAULT
 from pktable.table import Table
 
 DATABASES = ("DATABASES", "SCHEMAS", "NAMESPACES")
+LIMITED = ("CHAR", "VARCHAR")
+"""Types with a longest length, which those of a DataFrame have not."""
 
 
 def show(queries: Queries, words: Words) -> DataFrame | None:
@@ -138,13 +141,10 @@ def use(queries: Queries, words: Words) -> DataFrame | None:
 
 
 def definition(found: Found, table: Table) -> str:
-    """Return the CREATE TABLE of a table."""
+    """Return the CREATE TABLE of a table. What is in an ARRAY or a MAP may be null: Spark has no words for more."""
     schema = table.schema
-    kinds, columns = _kinds(table), []
-    for field in schema.fields:
-        text = f"  {quoted(field.name)} {kinds[field.name]}"
-        text += "" if field.type.nullable else " NOT NULL"
-        columns.append(text + (f" COMMENT {text_literal(field.description)}" if field.description else ""))
+    spark_schema(schema.fields)  # says what this release of Spark lacks
+    columns = [f"  {quoted(field.name)} {_defined(field)}" for field in schema.fields]
     options = dict(sorted(table.options.items()))
     if schema.primary_keys:
         options["primary-key"] = ",".join(schema.primary_keys)
@@ -159,11 +159,28 @@ def definition(found: Found, table: Table) -> str:
     return "\n".join(parts) + "\n"
 
 
+def _defined(field: Field) -> str:
+    """Return what the definition of a column, or of a field of a ROW, has after its name."""
+    comment = f" COMMENT {text_literal(field.description)}" if field.description else ""
+    return _ddl(field.type) + ("" if field.type.nullable else " NOT NULL") + comment
+
+
+def _ddl(kind: DataType) -> str:
+    """Return a type as Spark's DDL has it, also what is NOT NULL in a ROW."""
+    if kind.root == "ROW" and not kind.variant:
+        return f"struct<{', '.join(f'{quoted(one.name)}: {_defined(one)}' for one in kind.children)}>"
+    if kind.root in ("ARRAY", "MAP"):
+        return f"{kind.root.lower()}<{', '.join(_ddl(one.type) for one in kind.children)}>"
+    if kind.root in LIMITED:
+        return str(replace(kind, nullable=True)).lower()
+    return str(spark_type(kind).simpleString())
+
+
 def _kinds(table: Table) -> dict[str, str]:
-    """Return the types of the columns as Spark's DDL has them: a DataFrame knows no longest length."""
+    """Return the types of the columns as Spark describes them."""
     return {
         field.name: str(replace(field.type, nullable=True)).lower()
-        if field.type.root in ("CHAR", "VARCHAR")
+        if field.type.root in LIMITED
         else found.dataType.simpleString()
         for field, found in zip(table.schema.fields, spark_schema(table.schema.fields), strict=True)
     }
