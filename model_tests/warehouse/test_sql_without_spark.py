@@ -7,6 +7,7 @@ import sys
 from datetime import date, datetime, time, timezone
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pktable import InvalidRequestError, SnapshotNotFoundError, Warehouse
@@ -255,6 +256,34 @@ def test_parts_of_nested_values_keep_their_types(lake: Warehouse) -> None:
     for query in ("DISTINCT r FROM nested", "count(*) FROM nested GROUP BY a", "id FROM nested ORDER BY m"):
         with pytest.raises(InvalidRequestError, match="rows cannot be compared by"):
             lake.query(f"SELECT {query}")
+
+
+@covers("WH-28")
+def test_values_of_nested_types_are_chosen_and_put_under_each_other(lake: Warehouse) -> None:
+    columns = 'id INT, a ARRAY<TIME(3)>, r ROW<x INT NOT NULL, `y "z` MAP<STRING, DECIMAL(9, 2)>>, v VARIANT'
+    table = lake.create_table("nested", columns, primary_key="id")
+    rows: list[dict[str, Any]] = [
+        {"id": 1, "a": [time(1, 2, 3), None], "r": {"x": 1, 'y "z': [("k", Decimal("1.50"))]}, "v": None},
+        {"id": 2, "a": None, "r": None, "v": {"value": b"\x00", "metadata": b"\x01\x00\x00"}},
+    ]
+    table.upsert(rows)
+    assert lake.query("SELECT * FROM nested ORDER BY id").to_pylist() == rows
+    for name in ("a", "r", "v"):
+        chosen = [rows[0][name], None]
+        for query in (
+            f"SELECT CASE WHEN id = 1 THEN {name} END AS c FROM nested ORDER BY id",
+            f"SELECT coalesce(NULL, if(id = 2, NULL, {name})) AS c FROM nested ORDER BY id",
+            f"SELECT {name} AS c FROM nested WHERE id = 1 UNION ALL SELECT NULL",
+        ):
+            found = lake.query(query)
+            assert found.column(0).to_pylist() == chosen
+            assert found.schema.types == [table.schema.arrow_schema.field(name).type]
+        both = lake.query(f"SELECT {name} FROM nested WHERE id < 9 UNION ALL SELECT {name} FROM nested")
+        assert sorted(map(str, both.column(0).to_pylist())) == sorted(2 * [str(row[name]) for row in rows])
+        with pytest.raises(InvalidRequestError, match=f"^sql: rows cannot be compared by {name}, "):
+            lake.query(f"SELECT {name} FROM nested INTERSECT SELECT {name} FROM nested")
+    with pytest.raises(InvalidRequestError, match=r"a: ARRAY<TIME\(3\)> and ROW<.*> cannot be in one column"):
+        lake.query("SELECT a FROM nested UNION ALL SELECT r FROM nested")
 
 
 @covers("WH-28")

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from pktable_spec.errors import InvalidRequestError
 
-from pktable.format.types import FLOATS, INTEGER_BITS, TIMESTAMPS, DataType, Value
+from pktable.format.types import FLOATS, INTEGER_BITS, NESTED, TIMESTAMPS, DataType, Value
 from pktable.predicate.arrow_eval import may_fail
 from pktable.predicate.literals import MOST_DIGITS, clock_text, date_text, time_text
 from pktable.predicate.regular import re2_pattern
@@ -81,7 +81,15 @@ def duckdb_text(expression: Expression) -> str:
 
 
 def type_name(t: DataType) -> str:
-    """Return the name of an atomic type in DuckDB. Raises InvalidRequestError for one that it does not have."""
+    """Return the name of a type in DuckDB. Raises InvalidRequestError for one that it does not have."""
+    if t.root == "ARRAY":
+        return f"{type_name(t.children[0].type)}[]"
+    if t.root in NESTED:
+        parts = [type_name(one.type) for one in t.children]
+        if t.root == "MAP":
+            return f"MAP({', '.join(parts)})"
+        names = ['"' + one.name.replace('"', '""') + '"' for one in t.children]
+        return f"STRUCT({', '.join(map(' '.join, zip(names, parts, strict=True)))})"
     if t.root == "DECIMAL":
         return f"DECIMAL({t.precision}, {t.scale})"
     if t.root in TIMESTAMPS and (t.precision or 0) > 6:

@@ -342,7 +342,7 @@ def of_one_type(left: Query, right: Query) -> tuple[Query, Query]:
     kinds = []
     for (name, a), (_, b) in zip(left.columns, right.columns, strict=True):
         kind = common(a, b)
-        if kind is None or kind.root in NESTED:
+        if kind is None:
             raise InvalidRequestError(f"sql: column {name}: {a} and {b} cannot be in one column here")
         kinds.append(kind)
     return _as_types(left, kinds), _as_types(right, kinds)

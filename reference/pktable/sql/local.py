@@ -25,6 +25,7 @@ from sqlglot import errors, exp
 
 from pktable.bucket.changes import ROW_KIND
 from pktable.catalog.as_of import millis_of
+from pktable.format.arrow_nulls import declared
 from pktable.format.types import DataType, from_arrow
 from pktable.format.types import to_arrow as arrow_type
 from pktable.metadata_tables import expect_name
@@ -223,8 +224,12 @@ def _changed(function: str, text: Any) -> Any:
 
 
 def _declared(rows: pa.Table, columns: Sequence[tuple[str, DataType]]) -> pa.Table:
-    """Return rows with the names and the types of ``columns``."""
-    arrays = []
-    for column, (_, kind) in zip(rows.columns, columns, strict=True):
-        arrays.append(column if kind.root == "NULL" else column.cast(arrow_type(kind)))
-    return pa.Table.from_arrays(arrays, names=[name for name, _ in columns])
+    """Return rows with the names and the types of ``columns``. Clauses: TBL-70."""
+    kinds = [
+        found if kind.root == "NULL" else arrow_type(kind)
+        for found, (_, kind) in zip(rows.schema.types, columns, strict=True)
+    ]
+    numbered = pa.schema([(f"c{i}", kind) for i, kind in enumerate(kinds)])
+    return declared(rows.rename_columns(numbered.names), numbered).rename_columns(
+        [name for name, _ in columns]
+    )

@@ -105,6 +105,7 @@ class Translation:
         )
         word = SET_OPERATIONS[type(node)] + ("" if node.args.get("distinct") else " ALL")
         if word != "UNION ALL":  # Spark finds equal rows by grouping them
+            _expect_comparable(left.columns)
             left, right = _grouped(left), _grouped(right)
         return Query(f"({left.text}) {word} ({right.text})", left.columns)
 
@@ -166,9 +167,8 @@ class Translation:
         distinct = node.args.get("distinct")
         if distinct is not None and distinct.args.get("on"):
             raise _problem(node, "DISTINCT ON is not supported here")
-        for item in items if distinct is not None else ():
-            if item.value.type.root in NESTED:
-                raise InvalidRequestError(f"sql: rows cannot be compared by {item.name}, {item.value.type}")
+        if distinct is not None:
+            _expect_comparable([(item.name, item.value.type) for item in items])
         keys = self._keys(node, items, resolver)
         values = [_of_group(item.value, keys) for item in items]
         values = values if distinct is None else list(map(grouped, values))
@@ -399,6 +399,13 @@ def _grouped(query: Query) -> Query:
     values = [grouped(Column(f"c{i}", kind)) for i, (_, kind) in enumerate(query.columns)]
     listed = ", ".join(f"{duckdb_text(value)} AS c{i}" for i, value in enumerate(values))
     return replace(query, text=f"SELECT {listed} FROM ({query.text})")
+
+
+def _expect_comparable(columns: Sequence[tuple[str, DataType]]) -> None:
+    """Raise InvalidRequestError if rows cannot be compared by some of ``columns``."""
+    for name, kind in columns:
+        if kind.root in NESTED:
+            raise InvalidRequestError(f"sql: rows cannot be compared by {name}, {kind}")
 
 
 def _problem(node: Node, problem: str) -> InvalidRequestError:
