@@ -218,11 +218,15 @@ def test_dataframes_overwrite_by_each_type_of_a_partition_and_the_rest_is_refuse
     before = table.snapshots()
     column = F.col("id")
     for condition in (column > 7, column + 1 == 8, column == F.length("city"), column.cast("string") == "7"):
-        with pytest.raises(UnsupportedOperationException, match=r"replaces the rows with a value.*lake\.sql"):
+        with pytest.raises(
+            UnsupportedOperationException, match=r"^lake\.db\.t: plain .* with a value.*lake\.sql"
+        ):
             frame.writeTo("lake.db.t").overwrite(condition)
     lake.spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
     try:
-        with pytest.raises(UnsupportedOperationException, match=r"Mode=dynamic ask; .*lake\.sql"):
+        with pytest.raises(
+            UnsupportedOperationException, match=r"^lake\.db\.typed: .*Mode=dynamic ask; .*lake\.sql"
+        ):
             lake.spark.sql("INSERT OVERWRITE lake.db.typed VALUES (1, 2)")
     finally:
         lake.spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
@@ -237,6 +241,21 @@ def test_dataframes_append_and_a_table_without_a_key_keeps_each_row(lake: Any) -
     frame.write.insertInto("lake.db.plain")
     frame.write.mode("append").saveAsTable("lake.db.plain")
     assert rows(lake, "SELECT id, count(*) FROM lake.db.plain GROUP BY id") == [(1, 4), (2, 4)]
+
+
+@covers("WH-37")
+def test_what_is_cached_is_read_again_after_a_commit(lake: Any) -> None:
+    made(lake, "cached")
+    lake.spark.sql("CREATE OR REPLACE TEMPORARY VIEW of_cached AS SELECT * FROM lake.db.cached WHERE id > 1")
+    try:
+        lake.spark.sql("CACHE TABLE lake.db.cached")
+        lake.spark.sql("CACHE TABLE of_cached")
+        assert rows(lake, "SELECT * FROM of_cached") == [(2, "Oslo")]
+        lake.sql("UPDATE lake.db.cached SET city = 'Lima' WHERE id = 2")
+        assert rows(lake, "SELECT * FROM of_cached") == [(2, "Lima")]
+        assert rows(lake, "SELECT * FROM lake.db.cached") == [(1, "Rome"), (2, "Lima")]
+    finally:
+        lake.spark.catalog.clearCache()
 
 
 OTHERS = {
@@ -260,7 +279,9 @@ def test_what_changes_rows_otherwise_is_refused_by_the_name_of_what_does_it(lake
     table = made(lake, "t")
     before = table.snapshots()
     for statement in OTHERS.values():
-        with pytest.raises(UnsupportedOperationException, match=r"db\.t: plain spark\.sql .*lake\.sql"):
+        with pytest.raises(
+            UnsupportedOperationException, match=r"^lake\.db\.t: plain spark\.sql .*lake\.sql"
+        ):
             lake.spark.sql(statement)
     frame = lake.spark.createDataFrame([(7, "Lima")], "id BIGINT, city STRING")
     with pytest.raises(UnsupportedOperationException, match=r"overwritePartitions\(\).*lake\.sql"):

@@ -149,7 +149,7 @@ class Catalog:
         found = self._found(identifier)
         if not privileges:
             return self._read(found, as_of)
-        shown = f"{self._name}.{found.name}"
+        shown = self._full(found)
         if privileges not in ({"INSERT"}, {"INSERT", "DELETE"}):
             raise only_inserts(self._machine, shown)
         if found.metadata is not None:
@@ -210,7 +210,10 @@ class Catalog:
 
     def _writable(self, found: Found, table: Table, undo: Any = None) -> Any:
         described = self._view(found, table, spark_schema(table.schema.fields), table.read)
-        return WritableTable(self._machine, table, described, undo).offered()
+        return WritableTable(self._machine, table, self._full(found), described, undo).offered()
+
+    def _full(self, found: Found) -> str:
+        return f"{self._name}.{found.name}"
 
     def _place(self, identifier: Any) -> Found | None:
         namespace = list(identifier.namespace()) or [DEFAULT]

@@ -66,7 +66,7 @@ class Unmeasured:
 
 
 class Write(Unmeasured):
-    """One write of Spark's, in the making and made. ``name``: of the table, as it is shown.
+    """One write of Spark's, in the making and made. ``name``: of the table, with the catalog.
 
     It puts its rows, unless they replace all rows, or those that satisfy a condition.
     """
@@ -156,18 +156,25 @@ def _literal(found: Any) -> str | None:
 
 
 class WritableTable(Unmeasured):
-    """A table of Spark's that takes rows. ``described``: the same as it is read, whose columns and options it has.
+    """A table of Spark's that takes rows. ``shown``: its name in messages, with the catalog.
 
+    ``described``: the same as it is read, whose columns and options it has.
     ``undo``: removes the table, of a CREATE TABLE … AS SELECT that fails (WH-51).
     """
 
     def __init__(
-        self, machine: Machine, table: Table, described: Any, undo: Callable[[], None] | None = None
+        self,
+        machine: Machine,
+        table: Table,
+        shown: str,
+        described: Any,
+        undo: Callable[[], None] | None = None,
     ) -> None:
-        self._machine, self._table, self._described, self._undo = machine, table, described, undo
+        self._machine, self._table, self._shown, self._described = machine, table, shown, described
+        self._undo = undo
 
     def __repr__(self) -> str:
-        return f"table {self.name()}"
+        return f"table {self._shown}"
 
     def offered(self) -> Any:
         interfaces = ("StagedTable", "SupportsWrite", "SupportsRead", "SupportsRowLevelOperations")
@@ -211,7 +218,7 @@ class WritableTable(Unmeasured):
 
     def new_write_builder(self, info: Any) -> Any:
         expect_no_options(info.options())
-        return Write(self._machine, self._table, self.name(), self).offered()
+        return Write(self._machine, self._table, self._shown, self).offered()
 
     def unknown(self) -> None:
         """Note that a commit is unknown: the table may have its rows."""
@@ -221,11 +228,11 @@ class WritableTable(Unmeasured):
 
     def new_scan_builder(self, _: Any) -> Any:
         raise self._machine.refusal(
-            f"{self.name()}: plain spark.sql does no MERGE, and no subquery that reads what it inserts to; {INSTEAD}"
+            f"{self._shown}: plain spark.sql does no MERGE, and no subquery that reads what it inserts to; {INSTEAD}"
         )
 
     def new_row_level_operation_builder(self, _: Any) -> Any:
-        raise only_inserts(self._machine, self.name())
+        raise only_inserts(self._machine, self._shown)
 
     # CREATE TABLE … AS SELECT
 
