@@ -261,8 +261,9 @@ def test_the_definition_that_is_shown_makes_the_same_columns(lake: Any) -> None:
     for name in ("shown", "again"):
         lake.sql(f"DROP TABLE IF EXISTS {name}")
     lake.sql(
-        "CREATE TABLE shown (id BIGINT, `a b` STRUCT<x: INT NOT NULL COMMENT 'it''s', `y z`: ARRAY<STRUCT<t: TIMESTAMP "
-        "NOT NULL, c: CHAR(3)>>, m: MAP<STRING, STRUCT<n: TIMESTAMP_NTZ NOT NULL, v: VARIANT>> NOT NULL> NOT NULL)"
+        "CREATE TABLE shown (id BIGINT, `a b` STRUCT<x: INT NOT NULL COMMENT 'it\\'s', "
+        "`y z`: ARRAY<STRUCT<t: TIMESTAMP NOT NULL, c: CHAR(3)>>, "
+        "m: MAP<STRING, STRUCT<n: TIMESTAMP_NTZ NOT NULL, v: VARIANT>> NOT NULL> NOT NULL)"
     )
     text = lake.sql("SHOW CREATE TABLE shown").collect()[0][0]
     lake.sql(text.replace("db.shown", "again", 1))
