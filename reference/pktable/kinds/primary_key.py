@@ -151,8 +151,8 @@ def may_show_retractions(context: TableContext, file: DataFileMeta) -> bool:
 def files_to_purge(context: TableContext, state: BucketState) -> frozenset[str]:
     """Return the names of the files that a full compaction rewrites, whatever else it does.
 
-    They are those with a vector that deletes more than retractions that are kept; and those with retractions
-    that are to be forgotten. Clauses: CMP-22, CMP-25, DV-13, MRG-22.
+    A vector of such a file deletes more than kept retractions, or the file has retractions that are to be forgotten.
+    Clauses: CMP-22, CMP-25, DV-13, MRG-22.
     """
     options = context.options
     if options.remembers_deletions and options.full_compaction_forgets_deletions:
