@@ -55,7 +55,9 @@ def _tests_in(*folders: str) -> tuple[str, ...]:
 _TESTS: Final = (
     "model_tests/oracle/test_picks_agree.py",
     *_tests_in("format", "vectors", "refinement", "seams", "predicate", "table", "commit", "statements"),
-    *_tests_in("append", "changelog", "engines", "check", "damage"),
+    *_tests_in(
+        "append", "changelog", "engines", "check", "damage", "buckets", "source", "stores", "warehouse"
+    ),
 )
 _ORACLE: Final = ("model_tests/oracle", "model_tests/refinement", "model_tests/histories/test_refusals.py")
 
@@ -99,7 +101,7 @@ _LOG: Final = tuple(
 """The log of snapshots, whose faults mostly show when several processes meet."""
 
 _STATEMENTS: Final = _tests_in("statements", "append", "engines", "table")
-_FILES: Final = _tests_in("format", "vectors", "table", "damage", "check")
+_FILES: Final = _tests_in("format", "vectors", "table", "damage", "check", "buckets", "source", "stores")
 _HUDI: Final = _tests_in("hudi")
 
 _STAGING: Final = ("staging", "staged", "staged_write")
@@ -124,7 +126,7 @@ AREAS: Final = (
         ),
         _STATEMENTS,
     ),
-    Area("tables", ("reference/pktable",), (*_TESTS, *_tests_in("warehouse")), without=_TOP),
+    Area("tables", ("reference/pktable",), _TESTS, without=_TOP),
     Area("runs", ("reference/pktable/run",), _TESTS),
     Area("ingest", ("reference/pktable/ingest",), (*_STATEMENTS, *_tests_in("cli"))),
     Area("predicate", ("reference/pktable/predicate",), _tests_in("predicate", "statements", "table")),
@@ -132,8 +134,8 @@ AREAS: Final = (
     Area("format", ("reference/pktable/format",), _FILES),
     Area("metadata", ("reference/pktable/format/metadata",), _FILES),
     Area("vectors", ("reference/pktable/format/vectors",), _FILES),
-    Area("stores", ("reference/pktable/store",), (*_tests_in("stores"), *_TESTS)),
-    Area("check", ("reference/pktable/check",), _tests_in("check", "damage", "table", "commit", "append")),
+    Area("stores", ("reference/pktable/store",), _TESTS),
+    Area("check", ("reference/pktable/check",), _TESTS),
     Area("hudi", ("reference/pktable_hudi",), _HUDI),
     Area("format of Hudi", ("reference/pktable_hudi/format",), _HUDI),
     Area("data source", ("reference/pktable/spark_source",), _tests_in("source")),
