@@ -67,7 +67,7 @@ def play_drawn(number: int, seed: int, play: Callable[[st.DataObject], object]) 
     agree()
 
 
-def play_at_random(number: int, seed: int, play: Callable[[random.Random], None]) -> None:
+def play_at_random(number: int, seed: int, play: Callable[[random.Random], object]) -> None:
     """Play ``number`` schedules that draw by themselves. Raises what ``play`` raises, at the first that fails."""
     play_drawn(number, seed, lambda data: play(random.Random(data.draw(st.integers(0, 1 << 30)))))
 

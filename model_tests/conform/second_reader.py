@@ -8,12 +8,14 @@ pktable refuses options that do not fit each other.
 from __future__ import annotations
 
 import datetime as dt
+import os
 import random
 import tempfile
 from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
+from unittest import mock
 
 import pyarrow as pa
 from pktable import Table
@@ -22,8 +24,11 @@ from pktable_conform.runner import Refused, Runner
 from pktable_spec.covers import covers
 from pktable_spec.errors import PkTableError
 
+from model_tests.conform.__main__ import node_reader
 from model_tests.conform.tables import changes, read, with_options
-from model_tests.seeded import drawn_options
+from model_tests.interop.environments import SetupError
+from model_tests.interop.kept import MAKES_NONE
+from model_tests.seeded import drawn_options, play_at_random
 
 OPTIONS: Final = {
     "bucket": ("1", "2", "-1"),
@@ -41,6 +46,25 @@ ENGINES: Final[tuple[Mapping[str, str], ...]] = (
 TYPES: Final = ("INT", "STRING", "ARRAY<INT>", "DATE", "TIMESTAMP(3)")
 WIDER: Final = ("BIGINT", "DOUBLE", "STRING", "DECIMAL(9, 3)")
 KEYS: Final = ("p", "k")
+
+
+def is_set_up() -> bool:
+    """Whether the reader for Node is there, as `test_second_reader` leaves it; nothing is fetched."""
+    with mock.patch.dict(os.environ, {MAKES_NONE: "1"}):
+        try:
+            return bool(node_reader())
+        except (SetupError, FileNotFoundError):
+            return False
+
+
+def draw(number: int, seed: int) -> None:
+    """Compare all reads of some drawn tables. Raises CheckFailed at the first that differs."""
+    runner = Runner(node_reader())
+    try:
+        runner.supports()
+        play_at_random(number, seed, lambda drawn: play(runner, drawn))
+    finally:
+        runner.end()
 
 
 def play(runner: Runner, drawn: random.Random) -> int:
@@ -68,6 +92,9 @@ def step(table: Table, number: int, drawn: random.Random) -> None:
     """Do something to a table. Raises PkTableError if it is refused."""
     what = drawn.choices(("write", "compact", "alter", "switch"), (8, 2, 3, 1))[0]
     others = [one.name for one in table.schema.fields if one.name not in KEYS]
+    if not others:
+        table.alter(add=f"n{number} {drawn.choice(TYPES)}")
+        return
     if what == "write":
         kinds = drawn.choices(("+I", "+U", "-U", "-D"), (6, 2, 1, 2), k=drawn.randint(1, 5))
         rows = [(kind, *(value(one, drawn) for one in table.schema.arrow_schema)) for kind in kinds]

@@ -19,6 +19,7 @@ from model_tests import seeded
 from model_tests.append import evolved, machine, packing
 from model_tests.backends.spark_session import spark_session
 from model_tests.changelog import schedules as changelogs
+from model_tests.conform import second_reader
 from model_tests.damage import fuzz
 from model_tests.engines import alike, schedules, stacks
 from model_tests.histories import (
@@ -209,6 +210,7 @@ KINDS: Final = (
     Kind("simulation", 6, partial(simulated, 60)),
     Kind("processes", 2, partial(processes, 5, 4), seconds=300, alone=True),
     *([Kind("decoders", 2, partial(decoders, 10), seconds=120)] if fuzz.HAS_ATHERIS else []),
+    *([Kind("second-reader", 2, partial(drawn, second_reader.draw, 8))] if second_reader.is_set_up() else []),
     Kind("hudi-writes", 3, partial(state_machine, WriterMachine, 4, 12)),
     Kind("hudi-writers", 2, partial(drawn, hudi_writers.draw, 8)),
     Kind("hudi-lookups", 2, partial(state_machine, FileGroupMachine, 6, 20)),
