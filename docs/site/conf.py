@@ -53,6 +53,21 @@ def link_clauses(app: Any, what: str, name: str, thing: object, options: object,
         )
 
 
+def hide_constructor(
+    app: Any,
+    what: str,
+    name: str,
+    thing: object,
+    options: object,
+    signature: str | None,
+    returned: str | None,
+) -> tuple[str, str | None] | None:
+    """Leave out the parameters of a class that is made by its ``create`` and ``open``."""
+    hidden = what == "class" and hasattr(thing, "create") and hasattr(thing, "open")
+    return ("", None) if hidden else None
+
+
 def setup(app: Any) -> None:
     """Connect what is done here."""
+    app.connect("autodoc-process-signature", hide_constructor)
     app.connect("autodoc-process-docstring", link_clauses)

@@ -25,7 +25,7 @@ INTRO: Final = """# Playground
 
 Each history is done by the oracle, one operation after the other. A table is one bucket of three levels. A file shows
 its records by position: sequence number, key and value. A struck record is deleted by the deletion vector of its file,
-and a key with a minus is a retraction. A frame shows a file or a record that the operation has changed.
+and a key with a minus is a retraction. A coloured edge shows a file or a record that the operation has changed.
 """
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
@@ -39,7 +40,7 @@ def page(evidence: Mapping[str, Evidence], runs: Sequence[Run]) -> str:
 
 
 def _totals(runs: Sequence[Run]) -> str:
-    heads = ("implementation", "fixtures", "mode", PASS, FAIL, UNSUPPORTED, ERROR)
+    heads = ("implementation", "version of the fixtures", "mode", PASS, FAIL, UNSUPPORTED, ERROR)
     rows, current = [], digest_of_fixtures()
     for run in runs:
         for mode in (READER, WRITER):
@@ -70,7 +71,8 @@ def _findings(runs: Sequence[Run]) -> Iterator[str]:
     """Yield a part for each finding, and one for the failures without a finding."""
     for finding in FINDINGS:
         if shown := shown_by(finding, runs):
-            yield f"### {finding.title}\n\n{finding.what} {_minimal(shown[0][1])}\n\n{_failures(shown)}"
+            said = f"{finding.what} {_minimal(shown[0][1])}"
+            yield f"### {finding.title}\n\n{said}\n\n{_failures(shown)}{_smallest(shown)}"
     others = [(run, one) for run in runs for one in failures(run) if finding_of(run, one) is None]
     if others:
         yield f"### Not looked into yet\n\n{_failures(others)}"
@@ -85,13 +87,26 @@ def _minimal(outcome: Outcome) -> str:
 
 def _failures(shown: Sequence[tuple[Run, Outcome]]) -> str:
     """Return the table of some failures: of each case who says the same."""
-    said = defaultdict[tuple[str, str, str], list[str]](list)
+    said = defaultdict[tuple[str, str], list[str]](list)
     for run, one in shown:
-        said[one.case, _what(one), _code(one.history)].append(run.title)
-    rows = [(case, ", ".join(who), what, history) for (case, what, history), who in said.items()]
-    heads = ("case", "implementations", "found", "smallest history")
-    shows_history = any(row[-1] for row in rows)
-    return table(heads, rows) if shows_history else table(heads[:-1], [row[:-1] for row in rows])
+        said[one.case, _what(one)].append(run.title)
+    rows = [(case, ", ".join(who), what) for (case, what), who in said.items()]
+    return table(("case", "implementations", "found"), rows)
+
+
+def _smallest(shown: Sequence[tuple[Run, Outcome]]) -> str:
+    """Return the shortest history on record that shows a finding, an operation a line; empty if there is none."""
+    histories = [(run, one) for run, one in shown if one.history]
+    if not histories:
+        return ""
+    run, one = min(histories, key=lambda each: len(each[1].history))
+    history = json.loads(one.history)
+    operations = ",\n  ".join(json.dumps(each, ensure_ascii=False) for each in history.pop("operations"))
+    head = json.dumps(history, ensure_ascii=False)[:-1]
+    return (
+        f"\n\nThe smallest history, of {run.title} in the case `{one.case}`:\n\n"
+        f'```json\n{head},\n "operations": [\n  {operations}\n]}}\n```'
+    )
 
 
 def _what(outcome: Outcome) -> str:
