@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
+from pyroaring import BitMap
+
 from model_tests.conform.tables import KEYS, MERGED, MERGES, VECTORS, Made, changes, created, with_options
+from model_tests.engines import theta
+from model_tests.format.long_sets import to_bytes
 
 FIRST_ROW: Final = (*MERGES, "first-row")
 PARTIAL_UPDATE: Final = (*MERGES, "partial-update")
@@ -101,6 +105,34 @@ OF_NESTED: Final = {
 
 def _rows(*given: tuple[Any, Any]) -> list[dict[str, Any]]:
     return [{"i": i, "t": t} for i, t in given]
+
+
+def short_set(numbers: Iterable[int]) -> bytes:
+    """Return a bitmap of 32 bits that is not run-optimised, as a library writes it that is not asked to."""
+    return bytes(BitMap([*numbers], optimize=False).serialize())
+
+
+SETS: Final = (
+    (1, short_set((1, 2, 3)), to_bytes([1, 1 << 63])),
+    (2, short_set(range(100)), None),
+    (3, None, None),
+    (1, short_set((5, 1 << 31)), to_bytes([2, 1 << 40, (1 << 63) + 1])),
+    (3, short_set((7,)), to_bytes([7])),
+    (1, short_set(range(3, 200)), to_bytes(range(300))),
+)
+"""Keys, bitmaps of 32 and of 64 bits."""
+HASHES: Final = range(1 << 40, 5000 << 40, 1 << 40)
+SKETCHES: Final = (
+    (1, theta.encode((5, 1 << 40))),
+    (2, theta.encode((7, 1 << 61), 1 << 62)),
+    (3, None),
+    (4, theta.encode(HASHES[:3000])),
+    (1, theta.encode((1 << 62, 9), ordered=False)),
+    (2, theta.encode((8, 1 << 60), 1 << 61)),
+    (3, theta.encode((1 << 61, 3), ordered=False)),
+    (4, theta.encode(HASHES[2000:])),
+)
+"""Keys and theta sketches."""
 
 
 GROUPS: Final = {
@@ -279,6 +311,29 @@ TABLES: Final = (
             ],
             [("+I", 1, None, [], {"x": 9}, _rows((2, None)), None)],
             compact_after=1,
+        ),
+    ),
+    Made(
+        "functions-of-bitmaps",
+        "unions of bitmaps of 32 and of 64 bits, and bytes of one record, which stay as they are",
+        ("MRG-29", "MRG-30", "RD-4"),
+        (*AGGREGATION, "bitmaps"),
+        steps(
+            "k INT, r BYTES, l BYTES",
+            {**engine("aggregation"), **functions(r="rbm32", l="rbm64")},
+            *([("+I", *one) for one in SETS[start:stop]] for start, stop in ((0, 3), (3, 5), (5, 6))),
+            compact_after=2,
+        ),
+    ),
+    Made(
+        "functions-of-sketches",
+        "unions of theta sketches, one of them of more hashes than a union keeps",
+        ("MRG-31", "RD-4"),
+        (*AGGREGATION, "sketches"),
+        steps(
+            "k INT, t BYTES",
+            {**engine("aggregation"), **functions(t="theta_sketch")},
+            *([("+I", *one) for one in SKETCHES[start:stop]] for start, stop in ((0, 4), (4, 8))),
         ),
     ),
     Made(

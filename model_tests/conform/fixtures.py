@@ -31,7 +31,7 @@ from model_tests.conform.tables import Made
 from model_tests.interop.plain import rows_of
 from model_tests.real_data import VECTORS
 
-VERSION: Final = "4"
+VERSION: Final = "5"
 STORED: Final = Path(archive.__file__).parent / archive.SHIPPED
 EPOCH: Final = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip file holds
 PORTABLE: Final = {"write", "compact", "reopen", "read"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,8 @@ class Program:
         self._shape = Shape("", (), ())
 
     def supports(self, request: Mapping[str, Any]) -> object:
-        names = {"commands": list(COMMANDS), "features": list(FEATURES)}
+        features = [name for name in FEATURES if name != "sketches" or find_spec("datasketches")]
+        names = {"commands": list(COMMANDS), "features": features}
         return {"protocol": PROTOCOL, "name": "pktable", **names}
 
     def open(self, request: Mapping[str, Any]) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import zipfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]
 import pyarrow as pa
@@ -15,10 +17,75 @@ from pktable_spec.clauses import clauses
 from pktable_spec.errors import InvalidRequestError
 from pktable_spec.trace import FORCES, defined
 
+from model_tests.conform.engine_tables import SETS, SKETCHES
 from model_tests.conform.fixtures import STORED, as_zip, made, unpacked
 from model_tests.conform.unnamed import FAMILIES, UNNAMED
+from model_tests.engines.naive import STEPS
 
 ROOT = Path(__file__).parents[2]
+READ: Mapping[str, Any] = {
+    "arguments": {
+        "snapshot": 1,
+        "tag": "t",
+        "timestamp": 1,
+        "branch": "b",
+        "fresh": True,
+        "columns": ["k"],
+        "limit": 1,
+        "where": [["k", "=", "1"]],
+        "changes": [0, 1],
+    },
+    "features": ["tags"],
+    "answers": [{"rows": [["1"]], "limit": 1}, {"row_count": 1, "sha256": "0" * 64}, {"refused": "why"}],
+}
+CASE: Mapping[str, Any] = {
+    "name": "n",
+    "kind": "open",
+    "what": "w",
+    "clauses": ["RD-1"],
+    "features": ["keys"],
+    "base": "b",
+    "changed": {"a": "b"},
+    "removed": ["c"],
+    "reads": [READ],
+}
+OPERATION: Mapping[str, Any] = {
+    "do": "write",
+    "changes": [["+I", [1]]],
+    "write_only": True,
+    "full": True,
+    "columns": ["k"],
+    "limit": 1,
+    "where": [["k", "=", 1]],
+}
+WHOLE: Mapping[str, Any] = {
+    "format": 1,
+    "version": "5",
+    "made_with": {"pyarrow": "25"},
+    "cases": [CASE],
+    "histories": {"h": {"table": "int", "options": {"bucket": "1"}, "operations": [OPERATION]}},
+}
+"""An index with each field that there may be."""
+NEEDED = {
+    *("format", "version", "made_with", "cases", "histories", "table", "options", "operations", "do", "rows"),
+    *("name", "kind", "what", "clauses", "base", "reads", "answers", "row_count", "sha256", "refused"),
+}
+"""Fields without which an index is none; a case has features, too."""
+
+
+def spoiled(value: Any) -> Iterator[Any]:
+    """Yield a JSON value with one thing wrong: a number where none is, a field more, a field that is needed missing."""
+    yield 1.5
+    if isinstance(value, Mapping):
+        yield {**value, "unknown": 1.5}
+        for name, one in value.items():
+            if name in NEEDED or (name == "features" and "base" in value):
+                yield {other: value[other] for other in value if other != name}
+            yield from ({**value, name: wrong} for wrong in spoiled(one))
+    elif isinstance(value, list):
+        yield [*value, 1.5]
+        for at, one in enumerate(value):
+            yield from ([*value[:at], wrong, *value[at + 1 :]] for wrong in spoiled(one))
 
 
 def test_the_archive_is_as_it_is_made() -> None:
@@ -28,21 +95,57 @@ def test_the_archive_is_as_it_is_made() -> None:
     assert [name for name in {*stored, *files} if stored.get(name) != files.get(name)] == []
 
 
+def test_unions_of_sets_are_those_of_other_code() -> None:
+    cases = {case.name: case for case in Archive().cases}
+    for name, records, functions in (
+        ("functions-of-bitmaps", SETS, ("rbm32", "rbm64")),
+        ("functions-of-sketches", SKETCHES, ("theta_sketch",)),
+    ):
+        found: dict[int, list[Any]] = {}
+        for key, *values in records:
+            united = found.setdefault(key, [None] * len(functions))
+            for at, (function, value) in enumerate(zip(functions, values, strict=True)):
+                united[at] = STEPS[function](united[at], value, True)
+        rows = [
+            [str(key), *(None if one is None else one.hex() for one in united)]
+            for key, united in found.items()
+        ]
+        assert cases[name].reads[0].takes(rows)
+
+
 def test_the_index_is_as_its_schema_says_and_another_is_not() -> None:
     files = unpacked(STORED)
     schema, index = json.loads(files[SCHEMA]), json.loads(files[INDEX])
     jsonschema.Draft202012Validator.check_schema(schema)
     valid = jsonschema.Draft202012Validator(schema)
     assert not list(valid.iter_errors(index))
-    case = index["cases"][0]
-    wrong = (
-        {"format": 2},
-        {"cases": [{**case, "kind": "other"}]},
-        {"cases": [{**case, "reads": [{"answers": [{"rows": [[1]]}]}]}]},
-        {"cases": [{**case, "reads": [{"arguments": {"when": 1}, "answers": [{"rows": []}]}]}]},
-        {"histories": {"one": {"table": "int", "options": {}, "operations": [{"do": "expire"}]}}},
+    assert valid.is_valid(WHOLE)
+    assert [one for one in spoiled(WHOLE) if valid.is_valid(one)] == []
+    arguments: tuple[Mapping[str, Any], ...] = (
+        *({"columns": []}, {"columns": ["k", "k"]}, {"limit": -1}, {"changes": [1]}, {"changes": [0, 1, 2]}),
+        *({"where": [["k", "="]]}, {"where": [["k", "=", "1", "2"]]}, {"where": [["k", "=", None]]}),
     )
-    assert [one for one in wrong if valid.is_valid({**index, **one})] == []
+    operations: tuple[Mapping[str, Any], ...] = (
+        *({"columns": []}, {"columns": ["k", "k"]}, {"limit": -1}, {"changes": [["+I"]]}),
+        *({"changes": [["+I", [1], [1]]]}, {"where": [["k", "="]]}, {"where": [["k", "=", 1, 1]]}),
+    )
+    reads = (
+        *({**READ, "arguments": one} for one in arguments),
+        {"answers": []},
+        {"answers": [{"rows": [], "limit": -1}]},
+        {"answers": [{"row_count": 1, "sha256": "0"}]},
+    )
+    cases = ({**CASE, "clauses": []}, {**CASE, "clauses": ["RD"]}, {**CASE, "reads": []})
+    history = WHOLE["histories"]["h"]
+    wrong = (
+        *({**WHOLE, "cases": [{**CASE, "reads": [one]}]} for one in reads),
+        *({**WHOLE, "cases": [one]} for one in cases),
+        *(
+            {**WHOLE, "histories": {"h": {**history, "operations": [{**OPERATION, **one}]}}}
+            for one in operations
+        ),
+    )
+    assert [one for one in wrong if valid.is_valid(one)] == []
     assert {one for case in Archive().cases for one in case.features} <= FEATURES.keys()
 
 

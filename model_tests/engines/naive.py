@@ -104,6 +104,12 @@ def rows_up_to(limit: int) -> Step:
     return step
 
 
+def short_union(some: bytes, others: bytes) -> bytes:
+    united = BitMap.deserialize(some) | BitMap.deserialize(others)
+    united.run_optimize()
+    return bytes(united.serialize())
+
+
 STEPS: Mapping[str, Step] = {
     "sum": added,
     "product": both(lambda a, b: math.prod((a, b))),
@@ -120,7 +126,7 @@ STEPS: Mapping[str, Step] = {
     "nested_update by p": rows_by("p"),
     "nested_update by p and q": rows_by("p", "q"),
     "nested_update up to 2": rows_up_to(2),
-    "rbm32": both(lambda a, b: (BitMap.deserialize(a) | BitMap.deserialize(b)).serialize()),
+    "rbm32": both(short_union),
     "rbm64": both(lambda a, b: to_bytes({*from_bytes(a), *from_bytes(b)})),
     "theta_sketch": both(theta.union),
     "merge_map": merged,

@@ -38,6 +38,8 @@ FEATURES: Final[Mapping[str, str]] = {
     "sequence groups": "tables of partial-update with sequence groups",
     "aggregation": "tables of the merge engine aggregation",
     "engine retractions": "retractions in tables of partial-update and aggregation",
+    "bitmaps": "tables with the aggregate functions rbm32 and rbm64",
+    "sketches": "tables with the aggregate function theta_sketch",
     "sequence fields": "tables whose records are ordered by the option sequence.field",
     "evolution": "columns that were added, dropped, renamed or given another type",
     "nested": "columns of ARRAY, MAP and ROW",
