@@ -59,7 +59,12 @@ _TESTS: Final = (
         "append", "changelog", "engines", "check", "damage", "buckets", "source", "stores", "warehouse"
     ),
 )
-_ORACLE: Final = ("model_tests/oracle", "model_tests/refinement", "model_tests/histories/test_refusals.py")
+_ORACLE: Final = (
+    "model_tests/oracle",
+    "model_tests/refinement",
+    "model_tests/histories/test_refusals.py",
+    "model_tests/hudi/test_write.py",
+)
 
 
 @dataclass(frozen=True)
