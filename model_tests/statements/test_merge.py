@@ -377,6 +377,17 @@ def test_a_source_of_any_form_with_aliases(tmp_path: Path) -> None:
         assert table.to_arrow().column("n").to_pylist() == [6]
 
 
+@covers("STM-1", "TBL-8")
+def test_a_row_of_a_source_has_all_fields_in_any_order(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", "k INT, r ROW<a INT, b STRING>", primary_key="k", options=DV)
+    whole = {"k": 1, "r": {"b": "y", "a": 5}}
+    table.merge([whole], on="k").when_not_matched_insert_all().execute()
+    assert table.to_arrow().to_pylist() == [whole]
+    for lacking in ({"a": 6}, {}, {"a": 6, "b": "x", "c": 1}):
+        with pytest.raises(InvalidRequestError, match=r"source: column r, row 1: expected ROW<"):
+            table.merge([whole, {"k": 2, "r": lacking}], on="k").when_not_matched_insert_all().execute()
+
+
 @covers("STM-5")
 def test_a_merge_reads_only_the_files_its_source_can_match(tmp_path: Path) -> None:
     table = Table.create(tmp_path / "t", "id BIGINT, n INT", primary_key="id", options={**DV, "bucket": "8"})

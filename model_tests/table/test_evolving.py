@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from pktable import InvalidRequestError, Table
-from pktable.format.types import parse_columns, to_arrow
+from pktable.format.types import Field, parse_columns, to_arrow
 from pktable_spec.covers import covers
 
 from model_tests.backends.spark_session import spark_session
@@ -110,6 +112,8 @@ def test_a_write_adds_the_fields_inside_of_the_columns_of_its_rows(tmp_path: Pat
         ({"r": None, "r.x": 1}, r"columns: r\.x: a new column cannot have the name of a column and a dot"),
         ({"r": {"b": 1, "n": 1}}, r"column r\.b, row 0: expected STRING, found 1"),
         ({"r": {"b": "x", "n": {1, "x"}}}, "column r: Arrow finds no type for its values"),
+        ({"r": {"b": "x", "n": pd.NaT}}, "column r: Arrow finds no type for its values"),
+        ({"r": {"b": "x", "n": 1, "N": 2}}, r"columns: r\.N must be written r\.n"),
         ({"l": [{"y": 1}]}, r"columns: l\.element\.x is missing, and may not be null"),
         ({"l": [{"x": None}]}, "column l"),
         ({"m": {"one": 1}}, r"column m\.value, row 0: expected ARRAY<INT>, found 1"),
@@ -123,3 +127,56 @@ def test_fields_that_cannot_be_added_or_left_out_are_refused(
     with pytest.raises(InvalidRequestError, match=message):
         table.upsert([{"k": 1, **row}], evolve=True)
     assert (table.schema.id, table.to_arrow().num_rows) == (0, 0)
+
+
+@covers("TBL-45", "TBL-1")
+def test_new_columns_and_fields_have_ids_of_their_own(tmp_path: Path) -> None:
+    types = "k INT, r ROW<a INT>, s ROW<a INT>, l ARRAY<ROW<x INT>>"
+    table = Table.create(tmp_path / "t", types, primary_key="k")
+    row = {
+        "k": 1,
+        "r": {"a": 1, "z": 1},
+        "s": {"a": 1, "y": {"q": "q"}},
+        "l": [{"x": 1, "w": 1.5}],
+        "n": 1,
+        "m": 2,
+    }
+    table.upsert([row], evolve=True)
+
+    def ids(fields: Iterable[Field], kind: str = "ROW") -> list[int]:
+        below = [ids(part.type.children, part.type.root) for part in fields]
+        return [*(part.id for part in fields if kind == "ROW"), *chain(*below)]
+
+    found = ids(table.schema.fields)
+    assert len(found) == len(set(found))
+    assert max(found) == table.schema.highest_field_id
+    assert table.to_arrow().to_pylist() == [row]
+
+
+@covers("TBL-45", "TBL-8")
+def test_a_value_that_its_new_field_cannot_hold_is_refused(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", "k INT, r ROW<b STRING>", primary_key="k")
+    with pytest.raises(InvalidRequestError, match=r"column r: expected ROW<.*would lose data"):
+        table.upsert([{"k": 1, "r": {"n": datetime.time(1, 2, 3, 456789)}}], evolve=True)
+    assert table.to_arrow().num_rows == 0
+
+
+@covers("TBL-45")
+def test_a_commit_id_that_is_none_is_refused_before_columns_are_added(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", "k INT", primary_key="k")
+    with pytest.raises(InvalidRequestError):
+        table.upsert([{"k": 1, "n": 1}], evolve=True, commit_id="one")  # type: ignore[arg-type]
+    assert table.schema.id == 0
+
+
+@pytest.mark.spark
+@pytest.mark.versions
+@covers("TBL-45")
+def test_a_frame_may_lack_columns_of_any_type(tmp_path: Path) -> None:
+    session = spark_session()
+    types = (
+        "k INT, r ROW<a INT>, b BYTES, t TIMESTAMP(3), l ARRAY<MAP<STRING, INT>>, c CHAR(3), d DECIMAL(5, 2)"
+    )
+    table = Table.create(tmp_path / "t", types, primary_key="k", spark=session)
+    table.upsert(session.range(1).selectExpr("CAST(id AS INT) AS k"), evolve=True)
+    assert table.to_arrow().to_pylist() == [{"k": 0, **dict.fromkeys("rbtlcd")}]

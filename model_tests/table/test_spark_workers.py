@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -116,9 +117,9 @@ def test_an_interpreter_that_does_not_start_is_named_in_one_line(table: Table, t
 class Remote:
     """A session of Spark Connect, as far as its settings go."""
 
-    def __init__(self) -> None:
+    def __init__(self, host: str) -> None:
         self.settings: dict[str, str] = {}
-        self.conf = self
+        self.conf, self.client = self, SimpleNamespace(host=host)
 
     def get(self, name: str, default: None) -> str | None:
         return self.settings.get(name, default)
@@ -129,8 +130,8 @@ class Remote:
 
 @covers("WH-17")
 def test_a_server_of_this_process_runs_its_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
-    def told(*given: str) -> dict[str, str]:
-        session: Any = Remote()
+    def told(*given: str, host: str = "localhost") -> dict[str, str]:
+        session: Any = Remote(host)
         session.settings.update(dict.fromkeys(given, "/named/by/the/user"))
         assert not run_this_interpreter(session)
         return dict(session.settings)
@@ -140,6 +141,7 @@ def test_a_server_of_this_process_runs_its_interpreter(monkeypatch: pytest.Monke
     assert told() == {}
     monkeypatch.setenv("SPARK_LOCAL_REMOTE", "1")
     assert told() == {INTERPRETER: sys.executable}
+    assert told(host="elsewhere") == {}, "a process may inherit the variable"
     assert told(INTERPRETER) == {INTERPRETER: "/named/by/the/user"}
     monkeypatch.setenv("PYSPARK_PYTHON", "/named/by/the/user")
     assert told() == {}

@@ -19,7 +19,6 @@ from pktable_spec.errors import InvalidRequestError
 from pktable.catalog.definitions import parse_definition
 from pktable.catalog.nested_alteration import path_of
 from pktable.format.metadata.schema import TableSchema
-from pktable.format.type_text import quoted
 from pktable.format.types import NESTED, DataType, Field, arrow_field, to_arrow
 from pktable.ingest.changes import ChangeKind
 from pktable.ingest.sources import accept_rows, is_spark_frame, untyped_rows
@@ -33,7 +32,7 @@ def evolved_rows(rows: Any, schema: TableSchema, add: Callable[[tuple[Field, ...
     Raises InvalidRequestError, also for a name that differs from that of a column in its case only.
     """
     whole = ChangeKind(whole=True)
-    rows = accept_rows(rows, schema, whole) if is_spark_frame(rows) else untyped_rows(rows, schema)
+    rows = accept_rows(rows, schema, whole) if is_spark_frame(rows) else untyped_rows(rows, schema, grow=True)
     new = [_nullable(one) for one in _of_rows(rows, lambda name: name not in schema.value_names)]
     _expect_cases([one.name for one in new], schema.value_names)
     for one in new:
@@ -43,7 +42,13 @@ def evolved_rows(rows: Any, schema: TableSchema, add: Callable[[tuple[Field, ...
             )
     for one in _nested_of_rows(rows, schema):
         _whole(one.type, schema.field(one.name).type, one.name, new)
-    return _with_nulls(rows, add(tuple(new)) if new else schema)
+    return _with_nulls(rows, add(_of_one_definition(new)) if new else schema)
+
+
+def _of_one_definition(fields: list[Field]) -> tuple[Field, ...]:
+    """Return ``fields`` with ids of their own, as if they were defined together."""
+    numbered = parse_definition({one.name: str(one.type) for one in fields})
+    return tuple(replace(new, description=one.description) for new, one in zip(numbered, fields, strict=True))
 
 
 def _names(rows: Any) -> list[str]:
@@ -77,8 +82,9 @@ def _expect_cases(new: list[str], known: Any, at: str = "") -> None:
     """Raise InvalidRequestError if a new name is that of another column or field, written otherwise."""
     folded = {name.casefold(): name for name in known}
     for name in new:
-        if name.casefold() in folded:
-            raise InvalidRequestError(f"columns: {at}{name} must be written {at}{folded[name.casefold()]}")
+        other = folded.setdefault(name.casefold(), name)
+        if other != name:
+            raise InvalidRequestError(f"columns: {at}{name} must be written {at}{other}")
 
 
 def _whole(found: DataType, known: DataType, at: str, new: list[Field]) -> DataType:
@@ -125,7 +131,14 @@ def _with_nulls(rows: Any, schema: TableSchema) -> Any:
         return _spark_with_nulls(rows, absent, changed)
     for one in changed:
         at = names.index(one.name)
-        rows = rows.set_column(at, one.name, rows.column(at).cast(to_arrow(one.type)))
+        found_type = rows.column(at).type
+        try:
+            column = rows.column(at).cast(to_arrow(one.type))
+        except pa.ArrowException as error:
+            raise InvalidRequestError(
+                f"column {one.name}: expected {one.type}, found {found_type}: {error}"
+            ) from None
+        rows = rows.set_column(at, one.name, column)
     for one in absent:
         wanted = arrow_field(one)
         rows = rows.append_column(wanted, pa.nulls(rows.num_rows, wanted.type))
@@ -133,10 +146,10 @@ def _with_nulls(rows: Any, schema: TableSchema) -> Any:
 
 
 def _spark_with_nulls(rows: Any, absent: list[Field], changed: list[Field]) -> Any:
-    if changed:
-        from pktable.run.spark.types import spark_schema
+    if not absent and not changed:
+        return rows
+    from pktable.run.spark.types import spark_schema
 
-        new = {one.name: one for one in spark_schema(changed)}
-        rows = rows.to(type(rows.schema)([new.get(one.name, one) for one in rows.schema]))
-    nulls = [f"CAST(NULL AS {one.type}) AS {quoted(one.name)}" for one in absent]
-    return rows.selectExpr("*", *nulls) if nulls else rows
+    new = {one.name: one for one in spark_schema([*changed, *absent])}
+    there = [new.get(one.name, one) for one in rows.schema]
+    return rows.to(type(rows.schema)([*there, *(new[one.name] for one in absent)]))

@@ -53,7 +53,7 @@ class TableWrites(ABC):
         ``commit_id``: who writes, and which of its writes this is. To write again under the same ``commit_id``, after a
         crash or a CommitUnknownError, does nothing while a snapshot of the first write is retained.
         ``evolve``: before the write add the columns that only ``rows`` have, as `alter` does. Columns that only the
-        table has become null, if they may be.
+        table has become null, if they may be. Fields inside of columns count as columns; a ROW is replaced as a whole.
         Raises InvalidRequestError before anything is written, CommitConflictError.
         Clauses: TBL-6, TBL-8, TBL-11, TBL-13, TBL-24, TBL-45, CMT-2, APP-8.
         """
@@ -75,6 +75,7 @@ class TableWrites(ABC):
 
     def put(self, rows: Any, *, commit_id: CommitId | None = None, evolve: bool = False) -> Result | None:
         """Do what `upsert` does in a table with a primary key, and `append` in one without. Clauses: TBL-11, APP-1."""
+        commit_id = CommitId.given(commit_id)  # refused before the schema changes
         rows = self._evolved(rows, evolve)
         return self._write(rows, ChangeKind(RowKind.INSERT), commit_id)
 

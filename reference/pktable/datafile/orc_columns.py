@@ -1,9 +1,10 @@
 """Bring rows to the columns that an ORC file has.
 
 The library for ORC has no times of the day, which are integers there, and no types of a limited length: CHAR and
-VARCHAR are stored as STRING, which readers take for them. Of a slice it writes the rows before it, too. It cuts a
-time before 1970 off towards 1970, and stores the fraction of the second below zero, which Java's reader does not take:
-`holds` says whether rows have no such time.
+VARCHAR are stored as STRING, which readers take for them. Of a slice it writes the rows before it, too. Where a ROW is
+null inside of another ROW, it writes the values that lie there in the place of later ones. It cuts a time before 1970
+off towards 1970, and stores the fraction of the second below zero, which Java's reader does not take: `holds` says
+whether rows have no such time.
 
 Clauses: META-61, META-70, META-72, META-74, META-76.
 """
@@ -17,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 from pktable_spec.errors import InvalidRequestError
 
+from pktable.format.arrow_nulls import with_nulls_below
 from pktable.format.types import NANOS_PER, NESTED, Field
 
 
@@ -54,13 +56,17 @@ def _as_orc(kind: Any) -> pa.DataType:
 
 
 def as_orc(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return ``rows``, which ORC `holds`, as a table of ``schema`` with nothing before its first row.
+    """Return ``rows``, which ORC `holds`, as a table of ``schema`` with nothing before its first row or under a null.
 
     Clauses: META-72.
     """
     taken = rows.cast(pa.schema([field.with_nullable(True) for field in rows.schema])).cast(schema)
     if any(map(pa.types.is_nested, schema.types)):
         taken = taken.take(pa.array(np.arange(taken.num_rows)))
+    for at, field in enumerate(schema):
+        if pa.types.is_nested(field.type):
+            chunks = map(with_nulls_below, taken.column(at).chunks)
+            taken = taken.set_column(at, field, pa.chunked_array(chunks, field.type))
     return taken
 
 

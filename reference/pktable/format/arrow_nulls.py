@@ -50,29 +50,39 @@ def declared_array(values: Any, wanted: Any, *, nullable: bool) -> pa.Array:
 
     ``wanted``: as the type of ``values``, except for which parts may be null.
     """
-    if pt.is_struct(wanted):
-        parts = [
-            declared_array(values.field(i), part.type, nullable=part.nullable)
-            for i, part in enumerate(wanted)
-        ]
-        values = pa.StructArray.from_arrays(parts, fields=list(wanted), mask=values.is_null())
-    elif pt.is_map(wanted) or pt.is_list(wanted):
-        if pt.is_map(wanted):
-            fields = [wanted.key_field, wanted.item_field]
-            parts = [
-                declared_array(part, field.type, nullable=field.nullable)
-                for part, field in zip((values.keys, values.items), fields, strict=True)
-            ]
-            below = pa.StructArray.from_arrays(parts, fields=fields)
-        else:
-            field = wanted.value_field
-            below = declared_array(values.values, field.type, nullable=field.nullable)
-        head = values.buffers()[:2]  # validity and offsets
-        values = pa.Array.from_buffers(wanted, len(values), head, offset=values.offset, children=[below])
+    parts = [
+        declared_array(part, field.type, nullable=field.nullable)
+        for part, field in zip(_children(values), _parts(wanted), strict=True)
+    ]
+    values = _around(values, parts, wanted) if parts else values
     if nullable or not values.null_count:
         return values
     other = pa.concat_arrays([values, empty_values(wanted, 1)])
     return other.take(pc.if_else(values.is_null(), len(values), np.arange(len(values))))
+
+
+def with_nulls_below(values: Any) -> pa.Array:
+    """Return ``values`` with a null in each part of a ROW that is null, at any depth."""
+    parts = values.flatten() if pt.is_struct(values.type) else _children(values)
+    return _around(values, list(map(with_nulls_below, parts)), values.type) if parts else values
+
+
+def _children(values: Any) -> list[Any]:
+    """Return the fields, the keys and values, or the elements of ``values``, with those that no list or map has."""
+    if pt.is_struct(values.type):
+        return [values.field(i) for i in range(values.type.num_fields)]
+    if pt.is_map(values.type):
+        return [values.keys, values.items]
+    return [values.values] if pt.is_list(values.type) else []
+
+
+def _around(values: Any, parts: list[Any], wanted: Any) -> pa.Array:
+    """Return the rows, lists or maps of ``values`` as ``wanted``, with other `_children`."""
+    if pt.is_struct(wanted):
+        return pa.StructArray.from_arrays(parts, fields=list(wanted), mask=values.is_null())
+    below = pa.StructArray.from_arrays(parts, fields=_parts(wanted)) if pt.is_map(wanted) else parts[0]
+    head = values.buffers()[:2]  # validity and offsets
+    return pa.Array.from_buffers(wanted, len(values), head, offset=values.offset, children=[below])
 
 
 def empty_values(kind: Any, count: int) -> pa.Array:

@@ -30,7 +30,7 @@ from pktable.format.types import INTEGER_BITS, Field
 from pktable.ingest.changes import ChangeKind
 from pktable.ingest.names import expect_columns, optional_columns
 from pktable.ingest.parts import spooled
-from pktable.ingest.values import column_of_values, column_with_new_fields, shown
+from pktable.ingest.values import UNCONVERTIBLE, column_of_values, column_with_new_fields, shown
 
 ACCEPTED: Final = (
     "a pyarrow.Table, a DataFrame of pandas, polars or Spark, a DuckDB relation, a list or an iterator of dicts or of "
@@ -122,11 +122,11 @@ def _tables_of(rows: Any) -> Iterator[pa.Table]:
         raise InvalidRequestError(f"rows: Arrow cannot read this {type(rows).__name__}: {error}") from None
 
 
-def untyped_rows(rows: Any, schema: TableSchema) -> pa.Table:
+def untyped_rows(rows: Any, schema: TableSchema, *, grow: bool = False) -> pa.Table:
     """Return ``rows``, which may have any columns, as a pyarrow.Table; read to the end, into memory.
 
-    A column that the table has too takes Python values by the type it has there, and a field inside of it, too; of
-    others Arrow guesses the type.
+    A column that the table has too takes Python values by the type it has there; of others Arrow guesses the type.
+    ``grow``: whether a ROW may lack fields, and have others.
     Raises InvalidRequestError for a form that is not accepted. A Spark DataFrame is not.
     """
     rows = _gathered(rows)
@@ -134,18 +134,18 @@ def untyped_rows(rows: Any, schema: TableSchema) -> pa.Table:
         return rows
     if _is_frame_of("pandas", rows):
         names = [str(name) for name in rows.columns]
-        columns = _Columns.of_any_rows(names, schema)
+        columns = _Columns.of_any_rows(names, schema, grow)
         return pa.Table.from_arrays(
             [columns.of_any(n, rows.iloc[:, at]) for at, n in enumerate(names)], names
         )
     if isinstance(rows, Mapping):
-        columns = _Columns.of_any_rows(rows, schema)
+        columns = _Columns.of_any_rows(rows, schema, grow)
         if not any(_is_column(values) for values in rows.values()):
             return _from_dicts([rows], columns)
         return _from_columns(rows, columns)
     if isinstance(rows, (list, tuple)):
         names = next((list(row) for row in rows if isinstance(row, Mapping)), [])
-        return _from_dicts(rows, _Columns.of_any_rows(names, schema))
+        return _from_dicts(rows, _Columns.of_any_rows(names, schema, grow))
     return _from_arrow(rows)
 
 
@@ -189,10 +189,10 @@ class _Columns:
         self.optional = () if whole else optional_columns(schema)
 
     @classmethod
-    def of_any_rows(cls, names: Iterable[str], schema: TableSchema) -> _Columns:
-        """Return columns of these names; those that the table has too are of its types, with fields besides."""
+    def of_any_rows(cls, names: Iterable[str], schema: TableSchema, grow: bool) -> _Columns:
+        """Return columns of these names; those that the table has too are of its types."""
         found = cls(schema, ChangeKind(whole=True))
-        found.grow = True
+        found.grow = grow
         known = found.fields
         found.fields = {str(name): known.get(str(name)) for name in names}
         found.names = list(found.fields)
@@ -209,7 +209,9 @@ class _Columns:
             if field is None or self.grow:
                 return column_with_new_fields(values, field, start)
             return column_of_values(values, field, start)
-        except (pa.ArrowException, OverflowError, UnicodeEncodeError):
+        except InvalidRequestError:
+            raise
+        except UNCONVERTIBLE:
             if name == self.kinds:
                 raise InvalidRequestError(f"row kinds in {name!r}: expected strings or integers") from None
             raise InvalidRequestError(f"column {name}: Arrow finds no type for its values") from None

@@ -161,5 +161,6 @@ def _driver_interpreter(session: SparkSession) -> Iterator[None]:
 def _name_to_local_server(session: SparkSession) -> None:
     """Let workers of a server of Spark Connect that this process has started run its interpreter."""
     named = any(name in os.environ for name in NAMES) or not sys.executable
-    if LOCAL_SERVER in os.environ and not named and session.conf.get(INTERPRETER, None) is None:
+    started = LOCAL_SERVER in os.environ and session.client.host in ("localhost", "127.0.0.1")
+    if started and not named and session.conf.get(INTERPRETER, None) is None:
         session.conf.set(INTERPRETER, sys.executable)
