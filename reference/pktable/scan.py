@@ -15,12 +15,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, TypedDict, TypeVar
+from typing import Any, Final, TypedDict, TypeVar
 
 import pyarrow as pa
 from pktable_spec.errors import CorruptFileError, InvalidRequestError
 
 from pktable.bucket.read import BucketRead, by_file, live_record_count, read_bucket
+from pktable.bucket.reader import BATCH_ROWS
 from pktable.catalog.arguments import expect_flag, expect_limit
 from pktable.catalog.as_of import LATEST, AsOf
 from pktable.catalog.catalog import Catalog
@@ -36,9 +37,12 @@ from pktable.predicate import Predicate
 from pktable.predicate.given import expect_condition
 from pktable.run.by_size import RunnerBySize
 from pktable.run.local import LocalRunner
-from pktable.run.runner import Query, Runner, expect_runner
+from pktable.run.runner import Query, Runner, expect_runner, width_of
 from pktable.run.together import AT_ONCE, in_turn
 from pktable.watching import measured
+
+AHEAD_BYTES: Final = 32 << 20
+"""About what each thread of a read in batches may read ahead of its caller."""
 
 """The greatest number of rows that Spark can limit a frame to."""
 
@@ -317,7 +321,10 @@ class Scan(ArrowRows):
             files = replace(query, parts=[file for part in query.parts for file in by_file(part)])
             sources = [split.read for split in self._splits(snapshot, context, files)]
             # A limit needs few of them.
-            with closing(in_turn(sources, threads=AT_ONCE if missing is None else 1)) as tables:
+            threads = AT_ONCE if missing is None else 1
+            width = sum(width_of(context.schema.field(name).type) for name in query.columns)
+            held = max(2, AHEAD_BYTES // (BATCH_ROWS * width))
+            with closing(in_turn(sources, threads=threads, held=held)) as tables:
                 for table in tables:
                     rows = table if missing is None else table.slice(0, missing)
                     yield from rows.to_batches()
