@@ -269,6 +269,7 @@ def test_the_definition_that_is_shown_makes_the_same_columns(lake: Any) -> None:
     lake.sql(text.replace("db.shown", "again", 1))
     made, copy = (lake.warehouse.table(f"db.{name}").schema for name in ("shown", "again"))
     assert "x` INT NOT NULL" in str(made.fields[1].type)
+    assert made.fields[1].type.children[0].description == "it's"
     assert copy.fields == made.fields
 
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 from pktable_spec.errors import InvalidRequestError
 
 from pktable.format import type_text
-from pktable.format.types import DataType, Field, from_arrow, parse_columns, parse_type
+from pktable.format.types import NESTED, DataType, Field, from_arrow, parse_columns, parse_type
 
 SPARK_TYPES: Final[Mapping[str, str]] = {
     "string": "STRING",
@@ -84,8 +84,19 @@ Column = tuple[str, DataType, "str | None"]
 def _sql(name: str, kind: DataType, comment: str | None) -> str:
     if not name or not isinstance(name, str):
         raise InvalidRequestError(f"columns: expected names that are text and not empty, found {name!r}")
-    text = f"{type_text.quoted(name)} {kind}"
+    text = f"{type_text.quoted(name)} {_type_sql(kind)}"
     return text if comment is None else text + " COMMENT '" + comment.replace("'", "''") + "'"
+
+
+def _type_sql(kind: DataType) -> str:
+    """Return a type as SQL text, with the comments of the fields in it."""
+    if kind.root not in NESTED or kind.variant:
+        return str(kind)
+    inner = (
+        _sql(one.name, one.type, one.description) if kind.root == "ROW" else _type_sql(one.type)
+        for one in kind.children
+    )
+    return f"{kind.root}<{', '.join(inner)}>{'' if kind.nullable else ' NOT NULL'}"
 
 
 def _type_of(name: str, given: Any) -> DataType:
@@ -124,16 +135,20 @@ def _is_struct(columns: Any) -> bool:
 def _of_spark(struct: Any) -> Iterator[Column]:
     """Yield the fields of a StructType."""
     for field in struct.fields:
-        comment = (getattr(field, "metadata", None) or {}).get("comment")
         try:
-            yield field.name, _spark_type(field.dataType, nullable=field.nullable), comment
+            yield field.name, _spark_type(field.dataType, nullable=field.nullable), _comment(field)
         except InvalidRequestError as error:
             raise InvalidRequestError(f"column {field.name}: {error}") from None
 
 
+def _comment(field: Any) -> str | None:
+    found: str | None = (getattr(field, "metadata", None) or {}).get("comment")
+    return found
+
+
 def _spark_type(kind: Any, *, nullable: bool) -> DataType:
     """Return the type that holds what a column of a Spark DataType holds."""
-    parts: list[tuple[str, DataType]]
+    parts: Sequence[tuple[str, DataType] | Column]
     if hasattr(kind, "elementType"):
         root, parts = "ARRAY", [("element", _spark_type(kind.elementType, nullable=kind.containsNull))]
     elif hasattr(kind, "keyType"):
@@ -142,7 +157,7 @@ def _spark_type(kind: Any, *, nullable: bool) -> DataType:
         parts = [("key", key), ("value", _spark_type(kind.valueType, nullable=kind.valueContainsNull))]
     elif _is_struct(kind):
         root = "ROW"
-        parts = [(f.name, _spark_type(f.dataType, nullable=f.nullable)) for f in kind.fields]
+        parts = [(f.name, _spark_type(f.dataType, nullable=f.nullable), _comment(f)) for f in kind.fields]
     else:
         return _plain_spark_type(kind.simpleString(), nullable)
     return DataType(root, nullable, children=tuple(Field(i, *part) for i, part in enumerate(parts)))
