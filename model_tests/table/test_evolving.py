@@ -1,4 +1,4 @@
-"""Writes that add columns: those of their rows, and the fields inside of them, whatever form the rows have."""
+"""Writes add the columns that their rows have, and the fields inside of them, whatever form the rows have."""
 
 from __future__ import annotations
 

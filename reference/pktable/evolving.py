@@ -8,7 +8,7 @@ Clauses: TBL-45.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -20,8 +20,7 @@ from pktable.catalog.definitions import parse_definition
 from pktable.catalog.nested_alteration import path_of
 from pktable.format.metadata.schema import TableSchema
 from pktable.format.types import NESTED, DataType, Field, arrow_field, to_arrow
-from pktable.ingest.changes import ChangeKind
-from pktable.ingest.sources import accept_rows, is_spark_frame, untyped_rows
+from pktable.ingest.sources import is_spark_frame, plain_frame, untyped_rows
 
 
 def evolved_rows(rows: Any, schema: TableSchema, add: Callable[[tuple[Field, ...]], TableSchema]) -> Any:
@@ -31,18 +30,27 @@ def evolved_rows(rows: Any, schema: TableSchema, add: Callable[[tuple[Field, ...
     by their paths, all nullable, and returns the schema that has them.
     Raises InvalidRequestError, also for a name that differs from that of a column in its case only.
     """
-    whole = ChangeKind(whole=True)
-    rows = accept_rows(rows, schema, whole) if is_spark_frame(rows) else untyped_rows(rows, schema, grow=True)
-    new = [_nullable(one) for one in _of_rows(rows, lambda name: name not in schema.value_names)]
+    rows = plain_frame(rows) if is_spark_frame(rows) else untyped_rows(rows, schema, grow=True)
+    there = _names(rows)
+    new = [
+        _nullable(one) for one in _of_rows(rows, [name for name in there if name not in schema.value_names])
+    ]
     _expect_cases([one.name for one in new], schema.value_names)
     for one in new:
         if path_of(schema.fields, one.name) is not None:
             raise InvalidRequestError(
                 f"columns: {one.name}: a new column cannot have the name of a column and a dot"
             )
-    for one in _nested_of_rows(rows, schema):
-        _whole(one.type, schema.field(one.name).type, one.name, new)
-    return _with_nulls(rows, add(_of_one_definition(new)) if new else schema)
+    nested = _nested_of_rows(rows, schema)
+    whole = [
+        replace(one, type=_whole(one.type, schema.field(one.name).type, one.name, new)) for one in nested
+    ]
+    changed = [one for one, before in zip(whole, nested, strict=True) if one.type != before.type]
+    if new:
+        schema = add(_of_one_definition(new))
+    absent = [one for one in schema.fields if one.name not in there and one.type.nullable]
+    fill = _spark_with_nulls if is_spark_frame(rows) else _with_nulls
+    return fill(rows, absent, changed)
 
 
 def _of_one_definition(fields: list[Field]) -> tuple[Field, ...]:
@@ -56,9 +64,9 @@ def _names(rows: Any) -> list[str]:
     return names
 
 
-def _of_rows(rows: Any, wanted: Callable[[str], bool]) -> tuple[Field, ...]:
-    """Return those columns of ``rows`` whose names are ``wanted``, as a table would define them."""
-    some = [one for one in rows.schema if wanted(one.name)]
+def _of_rows(rows: Any, names: Collection[str]) -> tuple[Field, ...]:
+    """Return some columns of ``rows``, in their order, as a table would define them."""
+    some = [one for one in rows.schema if one.name in names]
     if not some:
         return ()
     return parse_definition(type(rows.schema)(some) if is_spark_frame(rows) else pa.schema(some))
@@ -70,7 +78,7 @@ def _nested_of_rows(rows: Any, schema: TableSchema) -> list[Field]:
     for name in _names(rows):
         if name in schema.value_names and schema.field(name).type.root in NESTED:
             with suppress(InvalidRequestError):
-                found += _of_rows(rows, lambda other, name=name: other == name)  # type: ignore[misc]
+                found += _of_rows(rows, [name])
     return found
 
 
@@ -120,25 +128,17 @@ def _whole(found: DataType, known: DataType, at: str, new: list[Field]) -> DataT
     return replace(found, children=(*fields, *only))
 
 
-def _with_nulls(rows: Any, schema: TableSchema) -> Any:
-    """Return ``rows`` with nulls for each column, and field inside of one, that may be null and that they lack."""
-    names = _names(rows)
-    absent = [one for one in schema.fields if one.name not in names and one.type.nullable]
-    found = _nested_of_rows(rows, schema)
-    whole = [replace(one, type=_whole(one.type, schema.field(one.name).type, one.name, [])) for one in found]
-    changed = [one for one, before in zip(whole, found, strict=True) if one.type != before.type]
-    if is_spark_frame(rows):
-        return _spark_with_nulls(rows, absent, changed)
+def _with_nulls(rows: pa.Table, absent: list[Field], changed: list[Field]) -> pa.Table:
+    """Return ``rows`` with columns of null, and those that lack fields as they are to be."""
     for one in changed:
-        at = names.index(one.name)
-        found_type = rows.column(at).type
+        at = rows.column_names.index(one.name)
+        column = rows.column(at)
         try:
-            column = rows.column(at).cast(to_arrow(one.type))
+            rows = rows.set_column(at, one.name, column.cast(to_arrow(one.type)))
         except pa.ArrowException as error:
             raise InvalidRequestError(
-                f"column {one.name}: expected {one.type}, found {found_type}: {error}"
+                f"column {one.name}: expected {one.type}, found {column.type}: {error}"
             ) from None
-        rows = rows.set_column(at, one.name, column)
     for one in absent:
         wanted = arrow_field(one)
         rows = rows.append_column(wanted, pa.nulls(rows.num_rows, wanted.type))
@@ -146,6 +146,7 @@ def _with_nulls(rows: Any, schema: TableSchema) -> Any:
 
 
 def _spark_with_nulls(rows: Any, absent: list[Field], changed: list[Field]) -> Any:
+    """Return a Spark DataFrame as `_with_nulls` returns rows."""
     if not absent and not changed:
         return rows
     from pktable.run.spark.types import spark_schema

@@ -50,8 +50,7 @@ def accept_rows(rows: Any, schema: TableSchema, change: ChangeKind) -> Any:
     those of the table, and for a Python value that its column cannot hold exactly. Clauses: TBL-4, TBL-8, TBL-13.
     """
     if is_spark_frame(rows):
-        on_spark = type(rows).__module__.startswith("pyspark.pandas")
-        return rows.to_spark() if on_spark else rows  # without its index, as from pandas
+        return plain_frame(rows)
     rows = _gathered(rows)
     if isinstance(rows, pa.Table):
         return rows
@@ -152,6 +151,11 @@ def untyped_rows(rows: Any, schema: TableSchema, *, grow: bool = False) -> pa.Ta
 def is_spark_frame(rows: Any) -> bool:
     """Return whether ``rows`` are a Spark DataFrame: classic, of Spark Connect, or of pyspark.pandas."""
     return _is_frame_of("pyspark", rows)
+
+
+def plain_frame(rows: Any) -> Any:
+    """Return a Spark DataFrame as it is, and one of pyspark.pandas without its index, as from pandas."""
+    return rows.to_spark() if type(rows).__module__.startswith("pyspark.pandas") else rows
 
 
 def as_arrow(frame: Any) -> pa.Table:

@@ -19,7 +19,7 @@ from pktable_spec.errors import InvalidRequestError
 from pktable.format.metadata.schema import TableSchema
 from pktable.format.types import Field, from_arrow, to_arrow
 from pktable.ingest.changes import conform
-from pktable.ingest.sources import as_arrow, is_spark_frame, untyped_rows
+from pktable.ingest.sources import as_arrow, is_spark_frame, plain_frame, untyped_rows
 from pktable.predicate import Predicate
 from pktable.predicate.spark_sql import spark_text
 
@@ -33,8 +33,7 @@ def accept_source(rows: Any, schema: TableSchema) -> Any:
     not accepted, for two columns of one name, and for a type that no column of a table has.
     """
     if is_spark_frame(rows):
-        on_spark = type(rows).__module__.startswith("pyspark.pandas")
-        return rows.to_spark() if on_spark else rows
+        return plain_frame(rows)
     try:
         table = untyped_rows(rows, schema)
     except InvalidRequestError as error:

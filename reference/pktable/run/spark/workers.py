@@ -125,10 +125,8 @@ def run_this_interpreter(session: SparkSession) -> bool:
 
     Returns whether it is a classic session on this machine. Clauses: WH-17.
     """
-    context = getattr(session, "sparkContext", None)
+    context = _local_context(session)
     if context is None:
-        _name_to_local_server(session)
-    if context is None or not context.master.startswith("local") or not sys.executable:
         return False
     with _naming:
         if context.pythonExec == SPARKS_DEFAULT:
@@ -142,10 +140,8 @@ def _driver_interpreter(session: SparkSession) -> Iterator[None]:
 
     An interpreter that the user has named, by PYSPARK_PYTHON, stays. A server of Spark Connect elsewhere knows its own.
     """
-    context = getattr(session, "sparkContext", None)
+    context = _local_context(session)
     if context is None:
-        _name_to_local_server(session)
-    if context is None or not context.master.startswith("local") or not sys.executable:
         yield
         return
     with _naming:
@@ -156,6 +152,18 @@ def _driver_interpreter(session: SparkSession) -> Iterator[None]:
             yield
         finally:
             context.pythonExec = named
+
+
+def _local_context(session: SparkSession) -> Any:
+    """Return the context of a classic session on this machine, None of any other one.
+
+    A server of Spark Connect that this process has started is given its interpreter.
+    """
+    context = getattr(session, "sparkContext", None)
+    if context is None:
+        _name_to_local_server(session)
+        return None
+    return context if context.master.startswith("local") and sys.executable else None
 
 
 def _name_to_local_server(session: SparkSession) -> None:
