@@ -15,13 +15,14 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from model_tests.budget import Budget
-from model_tests.seeded import DEEP
+from model_tests.seeded import DEEP, DEEPER
 
+EXAMPLES = 50
 BUSY = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
 settings.register_profile("here", deadline=None, suppress_health_check=BUSY)
-settings.register_profile("ci", deadline=None, suppress_health_check=BUSY, derandomize=True, max_examples=50)
-settings.register_profile("deep", deadline=None, suppress_health_check=BUSY, max_examples=400)
+settings.register_profile("ci", deadline=None, suppress_health_check=BUSY, derandomize=True, max_examples=EXAMPLES)
+settings.register_profile("deep", deadline=None, suppress_health_check=BUSY, max_examples=EXAMPLES * DEEPER)
 settings.load_profile("deep" if DEEP else "ci" if os.environ.get("CI") else "here")
 
 # A shell lets what it starts in the background ignore interrupts, and so do all processes that this one starts.

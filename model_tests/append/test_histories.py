@@ -16,4 +16,4 @@ from model_tests.seeded import cases, seed_for
 def test_drawn_histories_are_those_of_the_oracle(options: dict[str, str]) -> None:
     seed = seed_for(1)
     print(f"seed {seed}")
-    draw(options, cases(5, 150), seed)
+    draw(options, cases(5), seed)

@@ -73,7 +73,7 @@ def expected(case: Case, records: Sequence[Keyed]) -> dict[int, Row]:
 
 @covers("MRG-3", "MRG-9", "MRG-12", "MRG-13", "MRG-14", "MRG-15", "MRG-16", "MRG-17")
 @pytest.mark.parametrize("case", CASES, ids=str)
-@settings(max_examples=cases(40, 400))
+@settings(max_examples=cases(40))
 @given(data=st.data())
 def test_a_fold_means_what_plain_python_says(case: Case, data: st.DataObject) -> None:
     records = data.draw(case.records(keys=2, most=8))
@@ -82,7 +82,7 @@ def test_a_fold_means_what_plain_python_says(case: Case, data: st.DataObject) ->
 
 @covers("MRG-8", "MRG-4")
 @pytest.mark.parametrize("case", CASES, ids=str)
-@settings(max_examples=cases(20, 400))
+@settings(max_examples=cases(20))
 @given(data=st.data())
 def test_neighbours_may_be_folded_in_any_grouping(case: Case, data: st.DataObject) -> None:
     records = data.draw(case.records(keys=2, most=8))
@@ -99,7 +99,7 @@ def test_neighbours_may_be_folded_in_any_grouping(case: Case, data: st.DataObjec
 
 @covers("MRG-8", "DV-20")
 @pytest.mark.parametrize("case", CASES, ids=str)
-@settings(max_examples=cases(20, 400))
+@settings(max_examples=cases(20))
 @given(data=st.data())
 def test_a_complete_fold_stands_for_its_records(case: Case, data: st.DataObject) -> None:
     records = data.draw(case.records(keys=2, most=8))
@@ -111,7 +111,7 @@ def test_a_complete_fold_stands_for_its_records(case: Case, data: st.DataObject)
 
 @covers("MRG-8")
 @pytest.mark.parametrize("case", CASES, ids=str)
-@settings(max_examples=cases(20, 400))
+@settings(max_examples=cases(20))
 @given(data=st.data())
 def test_the_fold_of_a_record_is_that_record(case: Case, data: st.DataObject) -> None:
     (record,) = data.draw(case.records(keys=1, most=1))
@@ -122,7 +122,7 @@ def test_the_fold_of_a_record_is_that_record(case: Case, data: st.DataObject) ->
 
 @covers("MRG-4")
 @pytest.mark.parametrize("case", CASES, ids=str)
-@settings(max_examples=cases(20, 400))
+@settings(max_examples=cases(20))
 @given(data=st.data())
 def test_a_column_needs_no_others_than_the_engine_says(case: Case, data: st.DataObject) -> None:
     table = table_of(case, data.draw(case.records(keys=2, most=4)))

@@ -20,7 +20,7 @@ from model_tests.seeded import cases
     "MRG-4", "MRG-8", "MRG-9", "MRG-12", "MRG-13", "MRG-14", "MRG-15", "MRG-16", "MRG-17", "DV-20", "DV-12"
 )
 @pytest.mark.parametrize(("case", "vectors"), WITH_VECTORS, ids=lambda one: str(one))
-@settings(max_examples=cases(4, 60))
+@settings(max_examples=cases(4))
 @given(data=st.data())
 def test_a_table_reads_as_plain_python_says_whatever_the_schedule(
     case: Case, vectors: bool, data: st.DataObject

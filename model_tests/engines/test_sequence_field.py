@@ -34,7 +34,7 @@ from model_tests.seeded import cases
 @covers("DV-23", "RD-3", "RD-5", "RD-15", "CMP-13", "CMP-14")
 @pytest.mark.parametrize("vectors", [False, True])
 @pytest.mark.parametrize("case", CASES, ids=str)
-@settings(max_examples=cases(6, 100))
+@settings(max_examples=cases(6))
 @given(data=st.data())
 def test_a_table_reads_as_plain_python_says_whatever_comes_late(
     case: Sequenced, vectors: bool, data: st.DataObject

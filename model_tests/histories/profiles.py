@@ -42,7 +42,7 @@ PROFILES: Final[Mapping[tuple[str, str], Profile]] = {
     for backend, profiles in {
         "model": (
             Profile("quick", histories=240, steps=12, engines=True, orders=True, seed=SEED),
-            Profile("deep", histories=5_000, steps=30, engines=True, orders=True),
+            Profile("deep", histories=2_000, steps=30, engines=True, orders=True),
         ),
         "local": (
             Profile("quick", histories=64, steps=12, engines=True, orders=True, reread_limit=1, seed=SEED),

@@ -16,7 +16,7 @@ from model_tests.backends.spark_session import spark_session
 from model_tests.histories import reshaping
 from model_tests.seeded import cases
 
-NUMBER = cases(5, 60)
+NUMBER = cases(5)
 
 
 def test_tables_of_every_shape_read_as_the_oracle_says() -> None:

@@ -216,5 +216,5 @@ class FileGroupMachine(RuleBasedStateMachine):
 def test_lookups_of_drawn_histories_find_every_key_and_no_other() -> None:
     run_state_machine_as_test(
         FileGroupMachine,
-        settings=settings(max_examples=cases(30, 300), stateful_step_count=20, deadline=None),
+        settings=settings(max_examples=cases(30), stateful_step_count=20, deadline=None),
     )

@@ -141,7 +141,7 @@ class WriterMachine(RuleBasedStateMachine):
 @covers("LOG-66", "LOG-67", "LOG-69", "LOG-70")
 def test_histories_of_writes_have_the_rows_of_the_oracle_at_every_instant() -> None:
     run_state_machine_as_test(
-        WriterMachine, settings=settings(max_examples=cases(36, 300), stateful_step_count=12, deadline=None)
+        WriterMachine, settings=settings(max_examples=cases(36), stateful_step_count=12, deadline=None)
     )
 
 

@@ -267,7 +267,7 @@ def test_an_invariant_notices_a_broken_engine(engine: MergeEngine, deletion_vect
 
 # ---------------------------------------------------------------- the machine
 
-HISTORIES = Profile("engines", histories=cases(45, 1_000), steps=12, seed=seed_for(7), shrinks=False)
+HISTORIES = Profile("engines", histories=cases(45), steps=12, seed=seed_for(7), shrinks=False)
 """A broken engine is noticed in the first fifteen."""
 COLUMN = -2
 """Of the values in the rows of a history: before the number of the change."""

@@ -138,7 +138,7 @@ def machine_run(engine: MergeEngine, monkeypatch: pytest.MonkeyPatch, vectors: s
     options = {"merge-engine": NAME, "deletion-vectors.enabled": vectors}
     seed = seed_for(8)
     print(f"seed {seed}")
-    profile = Profile("max", cases(6, 200), steps=15, reread_limit=1, twin=False, seed=seed, shrinks=False)
+    profile = Profile("max", cases(6), steps=15, reread_limit=1, twin=False, seed=seed, shrinks=False)
     with registered(OraclesMaxOfColumn(-2)):
         return run_histories("local", profile, options=options)
 

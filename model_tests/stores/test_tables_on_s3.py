@@ -109,7 +109,7 @@ def directories(files: list[str], root: str) -> dict[str, int]:
     return {directory: inside.count(directory) for directory in inside}
 
 
-@pytest.mark.parametrize("name", HISTORIES[: cases(4, len(HISTORIES))])
+@pytest.mark.parametrize("name", HISTORIES[: cases(4)])
 def test_a_stored_history_holds_on_an_object_store(name: str, server: Server, root: str) -> None:
     assert replay(corpus.load(name), tables_on(server, root), EVERY_STEP).histories == 1
 

@@ -158,7 +158,7 @@ def played(table: Table, steps: list[tuple[Any, ...]]) -> None:
 @covers("TBL-38", "TBL-39", "TBL-40", "TBL-41", "RD-14", "RD-8", "CMT-15")
 @pytest.mark.parametrize("kind", KINDS)
 def test_rows_read_as_the_model_says_whatever_is_changed_between_writes(kind: str) -> None:
-    @settings(max_examples=cases(12, 200), deadline=None)
+    @settings(max_examples=cases(12), deadline=None)
     @given(st.lists(STEPS, max_size=12))
     def holds(steps: list[tuple[Any, ...]]) -> None:
         with TemporaryDirectory() as folder:

@@ -60,9 +60,9 @@ STREAM: Final = SHARED / "data" / "paimon-git-history.parquet"
 PROFILE_NAMES: Final = ("quick", "deep")
 WIDTH: Final = 110  # of the summary where there is no terminal to ask
 TRACED: Final = {"local": (20, 40), "spark": (4, 25)}  # tables and steps of each that TLC is asked to explain
-TYPED: Final = {"quick": 40, "deep": 2_000}
+TYPED: Final = {"quick": 40, "deep": 320}
 """How many schedules of tables of every type."""
-SEEDS: Final = {"quick": 300, "deep": 10_000}
+SEEDS: Final = {"quick": 300, "deep": 2_400}
 TRACED_SEEDS: Final = {"quick": 50, "deep": 300}
 """How many of them TLC is asked to explain."""
 PART: Final = {"model": 1_000, "local": 100, "spark": 20, "seeds": 1_000}
