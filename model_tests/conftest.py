@@ -21,7 +21,9 @@ EXAMPLES = 50
 BUSY = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
 settings.register_profile("here", deadline=None, suppress_health_check=BUSY)
-settings.register_profile("ci", deadline=None, suppress_health_check=BUSY, derandomize=True, max_examples=EXAMPLES)
+settings.register_profile(
+    "ci", deadline=None, suppress_health_check=BUSY, derandomize=True, max_examples=EXAMPLES
+)
 settings.register_profile("deep", deadline=None, suppress_health_check=BUSY, max_examples=EXAMPLES * DEEPER)
 settings.load_profile("deep" if DEEP else "ci" if os.environ.get("CI") else "here")
 
