@@ -15,6 +15,7 @@ from pktable_spec.errors import InvalidRequestError
 from pyspark.sql import DataFrame
 from sqlglot import errors, exp
 
+from pktable.run.spark.wire import frame_of_rows
 from pktable.spark_sql.queries import Queries, version
 from pktable.spark_sql.tags import delete_tags, replace_tag
 from pktable.sql.words import Words, quoted, text_literal
@@ -269,7 +270,7 @@ def call(queries: Queries, words: Words) -> DataFrame | None:
         raise InvalidRequestError(f"CALL sys.{parts[1]}: expected {', '.join(missing)}, found none")
     table = queries.names.open(queries.names.expect(_parts(given.pop("table"))))
     rows = procedure.work(queries, table, given)
-    return queries.spark.createDataFrame(list(rows), procedure.columns)
+    return frame_of_rows(queries.spark, procedure.columns, rows)
 
 
 def _parts(text: str) -> Sequence[str]:

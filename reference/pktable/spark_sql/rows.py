@@ -17,6 +17,7 @@ from pktable.catalog.effects import Result
 from pktable.format.metadata.schema import TableSchema
 from pktable.run.spark.statements import stores
 from pktable.run.spark.types import spark_schema
+from pktable.run.spark.wire import frame_of_rows
 from pktable.spark_sql.queries import Queries
 from pktable.sql.names import Found
 from pktable.sql.references import read_travel
@@ -40,9 +41,9 @@ def outcome(queries: Queries, result: Result | None, **known: int | None) -> Dat
         total = None if kinds[2] is None else sum(one or 0 for one in (*given, kinds[2]))
         counts = dict(zip(COUNTS, (total, *kinds), strict=True))
     counts |= known
-    schema = ", ".join(f"{name} BIGINT" for name in (*COUNTS, "snapshot_id"))
+    columns = ", ".join(f"{name} BIGINT" for name in (*COUNTS, "snapshot_id"))
     snapshot = None if result is None else int(result)
-    return queries.spark.createDataFrame([(*(counts[name] for name in COUNTS), snapshot)], schema)
+    return frame_of_rows(queries.spark, columns, [(*(counts[name] for name in COUNTS), snapshot)])
 
 
 def insert(queries: Queries, words: Words, args: Any, ctes: str = "") -> DataFrame | None:

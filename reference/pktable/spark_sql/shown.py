@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 
 from pktable_spec.errors import InvalidRequestError
@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 
 from pktable.format.types import DataType, Field
 from pktable.run.spark.types import spark_schema, spark_type
+from pktable.run.spark.wire import frame_of_rows
 from pktable.spark_sql.queries import Queries
 from pktable.spark_sql.rows import read_partition
 from pktable.sql.names import Found
@@ -31,7 +32,7 @@ def show(queries: Queries, words: Words) -> DataFrame | None:
         if words.any_of("IN", "FROM"):
             words.name()
         there = sorted({DEFAULT, *names.warehouse.databases()})  # it is made when it is needed
-        return _rows(queries, "namespace STRING", [(one,) for one in _like(words, there)])
+        return frame_of_rows(queries.spark, "namespace STRING", [(one,) for one in _like(words, there)])
     if words.take("TABLES"):
         database = names.database
         if words.any_of("IN", "FROM"):
@@ -43,13 +44,13 @@ def show(queries: Queries, words: Words) -> DataFrame | None:
         if not there and database != DEFAULT:
             there = names.warehouse.tables(database)  # says what there is
         listed = [(database, one, False) for one in _like(words, there)]
-        return _rows(queries, "namespace STRING, tableName STRING, isTemporary BOOLEAN", listed)
+        return frame_of_rows(queries.spark, "namespace STRING, tableName STRING, isTemporary BOOLEAN", listed)
     if words.take("VIEWS"):
         views = [("", one, True) for one in _like(words, sorted(names.views))]
-        return _rows(queries, "namespace STRING, viewName STRING, isTemporary BOOLEAN", views)
+        return frame_of_rows(queries.spark, "namespace STRING, viewName STRING, isTemporary BOOLEAN", views)
     if words.take("CREATE", "TABLE"):
         table = _named(queries, words)
-        return table and _rows(queries, "createtab_stmt STRING", [(definition(*table),)])
+        return table and frame_of_rows(queries.spark, "createtab_stmt STRING", [(definition(*table),)])
     if words.take("PARTITIONS"):
         table = _named(queries, words, ends=False)
         if table is None:
@@ -62,11 +63,11 @@ def show(queries: Queries, words: Words) -> DataFrame | None:
             shown = {f"{name}={_plain(text)}" for name, text in values.items()}
             found = [one for one in found if shown <= set(one.split("/"))]
         words.expect_end()
-        return _rows(queries, "partition STRING", [(one,) for one in found])
+        return frame_of_rows(queries.spark, "partition STRING", [(one,) for one in found])
     if words.take("COLUMNS"):
         words.any_of("IN", "FROM")
         table = _named(queries, words)
-        return table and _rows(queries, "column STRING", [(one,) for one in table[1].columns])
+        return table and frame_of_rows(queries.spark, "column STRING", [(one,) for one in table[1].columns])
     if words.take("TBLPROPERTIES"):
         table = _named(queries, words, ends=False)
         if table is None:
@@ -75,10 +76,12 @@ def show(queries: Queries, words: Words) -> DataFrame | None:
         if words.sees("("):
             wanted = [part.written.strip("'\"") for part in words.group()]
             options = [(name, value) for name, value in options if name in wanted]
-        return _rows(queries, "key STRING, value STRING", options)
+        return frame_of_rows(queries.spark, "key STRING, value STRING", options)
     if words.take("TAGS"):
         table = _named(queries, words)
-        return table and _rows(queries, "tag STRING", [(one,) for one in sorted(table[1].tags())])
+        return table and frame_of_rows(
+            queries.spark, "tag STRING", [(one,) for one in sorted(table[1].tags())]
+        )
     return None
 
 
@@ -97,7 +100,7 @@ def describe(queries: Queries, words: Words) -> DataFrame | None:
     rows: list[tuple[str, str, str | None]]
     if found.metadata is not None:
         rows = [(one.name, one.dataType.simpleString(), None) for one in queries.rows_of(found, {}).schema]
-        return _rows(queries, "col_name STRING, data_type STRING, comment STRING", rows)
+        return frame_of_rows(queries.spark, "col_name STRING, data_type STRING, comment STRING", rows)
     table = queries.names.open(found)
     schema = table.schema
     kinds = _kinds(table)
@@ -118,7 +121,7 @@ def describe(queries: Queries, words: Words) -> DataFrame | None:
             "Table Properties": f"[{properties}]",
         }
         rows += [(name, text, "") for name, text in details.items()]
-    return _rows(queries, "col_name STRING, data_type STRING, comment STRING", rows)
+    return frame_of_rows(queries.spark, "col_name STRING, data_type STRING, comment STRING", rows)
 
 
 def use(queries: Queries, words: Words) -> DataFrame | None:
@@ -214,7 +217,3 @@ def _like(words: Words, names: Iterable[str]) -> list[str]:
         re.compile(re.escape(one.strip()).replace(r"\*", ".*").replace("%", ".*"), re.I) for one in patterns
     ]
     return [name for name in names if any(shape.fullmatch(name) for shape in shapes)]
-
-
-def _rows(queries: Queries, schema: str, rows: Sequence[tuple[object, ...]]) -> DataFrame:
-    return queries.spark.createDataFrame(list(rows), schema)

@@ -8,7 +8,7 @@ Clauses: LOG-36, RD-11, RD-12, TBL-6.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -16,8 +16,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from pktable.format.arrow_nulls import with_masked
+from pktable.format.types import parse_columns, to_arrow
 from pktable.run.spark.errors import raised_here
-from pktable.run.spark.types import for_spark
+from pktable.run.spark.types import for_spark, spark_schema
 from pktable.run.spark.workers import map_batches
 
 BLOBS = "blob binary"
@@ -34,6 +35,18 @@ def whole_frame(session: SparkSession, table: pa.Table, schema: StructType | Non
     Clauses: TBL-6.
     """
     return session.createDataFrame(with_masked(table).combine_chunks(), schema)
+
+
+def frame_of_rows(session: SparkSession, columns: str, rows: Iterable[tuple[object, ...]]) -> DataFrame:
+    """Return a few ``rows`` as a DataFrame. ``columns``: with their types, as in CREATE TABLE.
+
+    Spark keeps what comes as Arrow in its plan, and runs no job to collect it; rows of Python would take one.
+    """
+    fields = parse_columns(columns)
+    values = list(zip(*rows, strict=True)) or [()] * len(fields)
+    arrays = [pa.array(column, to_arrow(field.type)) for field, column in zip(fields, values, strict=True)]
+    table = pa.table(arrays, names=[field.name for field in fields])
+    return whole_frame(session, table, spark_schema(fields))
 
 
 def blob_table(values: list[Any]) -> pa.Table:
