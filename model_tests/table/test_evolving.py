@@ -180,3 +180,13 @@ def test_a_frame_may_lack_columns_of_any_type(tmp_path: Path) -> None:
     table = Table.create(tmp_path / "t", types, primary_key="k", spark=session)
     table.upsert(session.range(1).selectExpr("CAST(id AS INT) AS k"), evolve=True)
     assert table.to_arrow().to_pylist() == [{"k": 0, **dict.fromkeys("rbtlcd")}]
+
+
+@pytest.mark.spark
+@covers("TBL-45")
+def test_the_comments_of_a_frame_are_those_of_its_new_columns(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", "k INT", primary_key="k", spark=spark_session())
+    rows = spark_session().sql("SELECT 1 AS k, CAST(NULL AS STRUCT<x: INT COMMENT 'inner'>) AS r")
+    table.upsert(rows.withMetadata("r", {"comment": "outer"}), evolve=True)
+    r = table.schema.field("r")
+    assert (r.description, r.type.children[0].description) == ("outer", "inner")

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 from pktable_spec.errors import InvalidRequestError
 
-from pktable.catalog.definitions import parse_definition
+from pktable.catalog.definitions import defined, parse_definition
 from pktable.catalog.nested_alteration import path_of
 from pktable.format.metadata.schema import TableSchema
 from pktable.format.types import NESTED, DataType, Field, arrow_field, to_arrow
@@ -47,16 +47,10 @@ def evolved_rows(rows: Any, schema: TableSchema, add: Callable[[tuple[Field, ...
     ]
     changed = [one for one, before in zip(whole, nested, strict=True) if one.type != before.type]
     if new:
-        schema = add(_of_one_definition(new))
+        schema = add(defined((one.name, one.type, one.description) for one in new))
     absent = [one for one in schema.fields if one.name not in there and one.type.nullable]
     fill = _spark_with_nulls if is_spark_frame(rows) else _with_nulls
     return fill(rows, absent, changed)
-
-
-def _of_one_definition(fields: list[Field]) -> tuple[Field, ...]:
-    """Return ``fields`` with ids of their own, as if they were defined together."""
-    numbered = parse_definition({one.name: str(one.type) for one in fields})
-    return tuple(replace(new, description=one.description) for new, one in zip(numbered, fields, strict=True))
 
 
 def _names(rows: Any) -> list[str]:

@@ -29,6 +29,9 @@ SPARK_TYPES: Final[Mapping[str, str]] = {
 SAME_TYPES: Final = ("boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "date", "variant")
 SIZED_TYPES: Final = ("decimal(", "char(", "varchar(", "time(")
 
+Column = tuple[str, DataType, "str | None"]
+"""Name, type and comment."""
+
 ACCEPTED: Final = (
     "SQL text such as 'id BIGINT, city STRING', a dict of names and SQL types, an Arrow schema, "
     "an object with __arrow_c_schema__, or a Spark StructType"
@@ -52,7 +55,12 @@ def parse_definition(columns: Any) -> tuple[Field, ...]:
         raise InvalidRequestError(f"columns: expected {ACCEPTED}, found {type(columns).__name__}")
     if not described:
         raise InvalidRequestError("columns: expected at least one, found none")
-    return parse_columns(", ".join(_sql(*column) for column in described))
+    return defined(described)
+
+
+def defined(columns: Iterable[Column]) -> tuple[Field, ...]:
+    """Return ``columns`` as fields with ids, as `parse_definition` does. Raises InvalidRequestError."""
+    return parse_columns(", ".join(_sql(*column) for column in columns))
 
 
 def column_names(what: str, names: str | Sequence[str]) -> tuple[str, ...]:
@@ -75,10 +83,6 @@ def option_texts(options: Mapping[str, Any]) -> dict[str, str]:
     return {
         name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in options.items()
     }
-
-
-Column = tuple[str, DataType, "str | None"]
-"""Name, type and comment."""
 
 
 def _sql(name: str, kind: DataType, comment: str | None) -> str:
