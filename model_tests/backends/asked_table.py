@@ -113,14 +113,19 @@ class AskedTable(StoredTable):
     def _rows(self, changes: Sequence[Change]) -> pa.Table:
         import pyarrow as pa
 
+        from model_tests.interop.plain import array_of
+
         types = {"INT": pa.int32(), "STRING": pa.string()}
-        return pa.table(
-            [
-                pa.array([row[at] for _, row in changes], types[kind])
-                for at, (_, kind) in enumerate(self._shape.columns)
-            ],
-            names=list(self._shape.names),
-        )
+
+        def column(at: int, name: str, kind: str) -> pa.Array:
+            values = [row[at] for _, row in changes]
+            if kind in types:
+                return pa.array(values, types[kind])
+            texts = [None if one is None else str(one) for one in values]
+            return array_of(texts, self.table.schema.arrow_schema.field(name).type)
+
+        columns = [column(at, name, kind) for at, (name, kind) in enumerate(self._shape.columns)]
+        return pa.table(columns, names=list(self._shape.names))
 
     def _rows_with_kinds(self, changes: Sequence[Change]) -> pa.Table:
         import pyarrow as pa

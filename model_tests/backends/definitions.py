@@ -46,6 +46,8 @@ FORMS: Final[tuple[Callable[[Shape], Any], ...]] = (
 
 
 def defined(shape: Shape, options: Mapping[str, str]) -> Any:
-    """Return the columns of a table, in a form that depends on its shape and options."""
+    """Return the columns of a table, in a form that depends on its shape and options; types of text alone as text."""
+    if not {kind for _, kind in shape.columns} <= ARROW.keys():
+        return FORMS[0](shape)
     drawn = zlib.crc32(repr((shape.name, sorted(options.items()))).encode())
     return FORMS[drawn % len(FORMS)](shape)

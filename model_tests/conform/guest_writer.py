@@ -13,18 +13,23 @@ from pathlib import Path
 from typing import Any, Final
 
 from pktable import Table
-from pktable_conform.runner import COMMANDS, PROTOCOL
+from pktable_conform.runner import COMMANDS, FORMATS, PROTOCOL, TYPES
 from pktable_spec.interface import Change, Shape
 
 from model_tests.backends.asked_table import AskedTable
 from model_tests.backends.definitions import defined
 from model_tests.conform.guest_runner import served
 from model_tests.conform.pktable_runner import Program
-from model_tests.interop.environments import JVMS
+from model_tests.interop.environments import JVMS, PYPAIMON
 from model_tests.interop.peers import Peer, PeerError
 
 READS: Final = ("keys", "merge on read", "snapshots", "fresh", "columns", "where", "limit")
 """Features of the reads of a history, which pktable does."""
+
+LACKED: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
+    PYPAIMON: {"orc": ("TIME",), "avro": ("MAP", "TIME")},
+}
+"""The types that a peer refuses to write in a format."""
 
 
 class PeerTable(AskedTable):
@@ -81,7 +86,9 @@ class Writer(Program):
         compacts = self._peer.name in JVMS
         commands = [one for one in COMMANDS if compacts or one != "compact"]
         features = [*READS, *(["retractions"] if compacts else [])]
-        return {"protocol": PROTOCOL, "name": self._peer.name, "commands": commands, "features": features}
+        about = {"protocol": PROTOCOL, "name": self._peer.name, "commands": commands, "features": features}
+        lacked = LACKED.get(self._peer.name, {})
+        return {**about, "writes": {one: [*{*TYPES} - {*lacked.get(one, ())}] for one in FORMATS}}
 
     def answer(self, request: Mapping[str, Any]) -> dict[str, object]:
         try:

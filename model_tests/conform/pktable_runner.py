@@ -12,7 +12,7 @@ from typing import Any
 from pktable import Table
 from pktable_conform.judge.history import row_kind
 from pktable_conform.remote import NUMBERS
-from pktable_conform.runner import COMMANDS, FEATURES, PROTOCOL
+from pktable_conform.runner import COMMANDS, FEATURES, FORMATS, PROTOCOL, TYPES
 from pktable_spec.errors import PkTableError
 from pktable_spec.interface import BucketId, Change, FileInfo, Scalar, Shape, VectorInfo
 
@@ -32,7 +32,8 @@ class Program:
     def supports(self, request: Mapping[str, Any]) -> object:
         features = [name for name in FEATURES if name != "sketches" or find_spec("datasketches")]
         names = {"commands": list(COMMANDS), "features": features}
-        return {"protocol": PROTOCOL, "name": "pktable", **names}
+        writes = {one: list(TYPES) for one in FORMATS}
+        return {"protocol": PROTOCOL, "name": "pktable", **names, "writes": writes}
 
     def open(self, request: Mapping[str, Any]) -> None:
         self._stored, self._new = Table.open(request["table"]), None

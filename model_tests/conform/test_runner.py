@@ -64,6 +64,14 @@ def test_a_runner_that_is_no_program_or_knows_another_protocol_is_refused() -> N
         ({"protocol": 2}, "expected an object with protocol 1"),
         ({"protocol": 1, "commands": ["fly"], "features": []}, "commands: expected a list of open, read"),
         ({"protocol": 1, "commands": [], "features": "all"}, "features: expected a list of keys"),
+        (
+            {"protocol": 1, "commands": [], "features": [], "writes": ["orc"]},
+            "writes: expected an object of parquet, orc, avro, found ['orc']",
+        ),
+        (
+            {"protocol": 1, "commands": [], "features": [], "writes": {"orc": ["INTEGER"]}},
+            "writes: orc: expected a list of BOOLEAN, TINYINT",
+        ),
     ],
 )
 def test_what_a_runner_says_of_itself_is_read_strictly(

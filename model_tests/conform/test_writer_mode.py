@@ -13,12 +13,12 @@ import pytest
 from pktable import Table
 from pktable.cli import run
 from pktable.cli.conform import OnDisk
-from pktable_conform import covering
+from pktable_conform import covering, typed
 from pktable_conform.archive import Archive
 from pktable_conform.judge.checks import CheckFailed
 from pktable_conform.judge.expectations import OPTIONAL
 from pktable_conform.judge.history import History
-from pktable_conform.runner import Refused, RunnerError, Supports, Unsupported
+from pktable_conform.runner import FORMATS, Refused, RunnerError, Supports, Unsupported
 from pktable_conform.writing import Writers, smallest, stored
 from pktable_spec.covers import covers
 
@@ -27,7 +27,7 @@ from model_tests.conform.pktable_runner import Program
 from model_tests.conform.tables import changes
 from model_tests.interop.peers import PeerError
 
-HISTORIES = stored(Archive().histories)
+HISTORIES = {**stored(Archive().histories), **dict(typed.histories())}
 
 
 class InProcess:
@@ -39,8 +39,9 @@ class InProcess:
 
     def supports(self) -> Supports:
         found = self.ask("supports")
-        names = (frozenset(found[one]) - {self.leave_out} for one in ("commands", "features"))
-        return Supports("p", *names)
+        commands, features = (frozenset(found[one]) - {self.leave_out} for one in ("commands", "features"))
+        writes = {one: frozenset(types) - {self.leave_out} for one, types in found["writes"].items()}
+        return Supports("p", commands, features, writes)
 
     def ask(self, do: str, **fields: object) -> Any:
         answer: Mapping[str, Any] = self.program.answer({"do": do, **fields})
@@ -56,12 +57,17 @@ def writers(folder: Path, runner: Any, **more: Any) -> Writers:
 
 
 COVERING = [name for name in HISTORIES if name.startswith("steps-")]
-SOME = [name for name in HISTORIES if name not in COVERING[1:] and not name.startswith("inserts-")]
-"""The histories that show bugs, and one of those that cover steps; `make conform` does all."""
+LEFT = (
+    *COVERING[1:],
+    *(name for name in HISTORIES if name.startswith("inserts-")),
+    *map("types-{}".format, FORMATS),
+)
+SOME = [name for name in HISTORIES if name not in LEFT]
+"""The histories that show bugs, one of those that cover steps, those of types that compact; `make conform` does all."""
 
 
 @pytest.mark.parametrize("name", SOME)
-@covers("CMP-3", "DV-1", "DV-6", "DV-11", "LSM-2", "LSM-5", "RD-15", "CMT-1")
+@covers("CMP-3", "DV-1", "DV-6", "DV-11", "LSM-2", "LSM-5", "RD-15", "CMT-1", "META-70", "META-71")
 def test_pktable_passes_as_a_writer(name: str, tmp_path: Path) -> None:
     writers(tmp_path, InProcess()).replay(HISTORIES[name])
 
@@ -138,6 +144,72 @@ def failures(some: Writers) -> list[CheckFailed]:
         except CheckFailed as failure:
             found.append(failure)
     return found
+
+
+class Shifts(InProcess):
+    """A runner that writes each ROW inside of a ROW into the row of the next one, if one of them is null."""
+
+    def ask(self, do: str, **fields: Any) -> Any:
+        if do == "create":
+            self.kinds = [kind for _, kind in fields["columns"]]
+        if do == "write":
+            columns = [
+                self.shifted(column) if kind.startswith("ROW<a ROW<") else column
+                for kind, *column in zip(self.kinds, *(row for _, row in fields["changes"]), strict=True)
+            ]
+            kinds = [kind for kind, _ in fields["changes"]]
+            fields["changes"] = list(zip(kinds, map(list, zip(*columns, strict=True)), strict=True))
+        return super().ask(do, **fields)
+
+    @staticmethod
+    def shifted(column: list[str | None]) -> list[str | None]:
+        rows = [json.loads(text) if text else None for text in column]
+        inner = [row[0] for row in rows if row and row[0] is not None]
+        if len(inner) == len(rows):
+            return column
+        others = iter([*inner[-1:], *inner])
+        moved = [row and [row[0] if row[0] is None else next(others), *row[1:]] for row in rows]
+        return [row if row is None else typed.as_json(row) for row in moved]
+
+
+@covers("META-70", "META-71")
+def test_values_in_the_rows_of_others_are_noticed_where_a_row_in_a_row_is_null(tmp_path: Path) -> None:
+    some = writers(tmp_path, Shifts())
+    history, _ = typed.part_for(
+        HISTORIES["types-orc"], {"orc": {"INT", "VARCHAR", "BINARY", "DOUBLE", "ROW"}}
+    )
+    with pytest.raises(CheckFailed, match=r"reads_agree: .* missing") as failure:
+        some.replay(history)
+    small, again = smallest(some, history, failure.value)
+    ((_, kind),) = small.shape.columns[1:-1]
+    assert kind.startswith("ROW<a ROW<")
+    assert (len(small.operations), len(small.operations[0].changes)) == (1, 3)
+    assert again.check == "reads_agree"
+    assert History.from_json(json.loads(small.to_json())) == small
+
+
+def test_columns_of_types_that_a_runner_does_not_write_are_left_out(tmp_path: Path) -> None:
+    some = writers(tmp_path, InProcess(leave_out="TIME"))
+    part, missing = some.part(HISTORIES["types-orc"])
+    kinds = [kind for _, kind in part.shape.columns]
+    assert missing == "TIME"
+    assert "TIMESTAMP(3)" in kinds
+    assert not [kind for kind in kinds if "TIME(" in kind]
+    assert len({len(row) + 1 for one in part.operations for _, row in one.changes} | {len(kinds)}) == 1
+
+
+def test_a_runner_that_names_no_types_is_asked_for_what_it_was_always_asked(tmp_path: Path) -> None:
+    class Silent(InProcess):
+        def supports(self) -> Supports:
+            found = super().supports()
+            return Supports(found.name, found.commands, found.features)
+
+    some = writers(tmp_path, Silent())
+    for format, lacks in (("parquet", "ARRAY, BIGINT, .*ROW.* in parquet"), ("orc", "orc"), ("avro", "avro")):
+        with pytest.raises(Unsupported, match=f"^writes of {lacks}$"):
+            some.replay(HISTORIES[f"types-{format}"])
+    history = HISTORIES["a_purge_clears_the_index"]
+    assert some.part(history) == (history, "")
 
 
 @covers("DVF-1", "RD-11")

@@ -168,7 +168,7 @@ def _rust(version: str) -> Start:
 
 
 def _python_peer(module: str, *before: Path) -> Start:
-    path = os.pathsep.join(map(str, (*before, TREE)))
+    path = os.pathsep.join(map(str, (*before, TREE, TREE / "spec", TREE / "reference")))
     return Start(
         (_python_of_pypaimon(), "-m", f"model_tests.interop.{module}"), {**os.environ, "PYTHONPATH": path}
     )

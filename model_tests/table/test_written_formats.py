@@ -16,12 +16,14 @@ import pytest
 from pktable import InvalidRequestError, Table, UnsupportedOptionError
 from pktable.datafile.readers import AvroRows
 from pktable.format.avro import decode_container
-from pktable.format.types import DataType, parse_type
+from pktable.format.types import parse_type
+from pktable_conform.typed import drawn_kind, drawn_value
 from pktable_spec.covers import covers
 from pktable_spec.errors import CorruptFileError
 from pktable_spec.options import parse_options
 
 from model_tests.backends.spark_session import spark_session
+from model_tests.interop.plain import rows_of, table_of
 from model_tests.seeded import cases, seed_for
 from model_tests.table.test_foreign import COLUMNS, arrow, in_order, row
 
@@ -170,52 +172,18 @@ def test_records_that_name_each_other_are_no_bomb(depth: int) -> None:
             decode_container(file.getvalue(), "it")
 
 
-def drawn_type(drawn: random.Random, depth: int) -> str:
-    """Draw the text of a type, mostly of a ROW."""
-    shape = "atom" if not depth else drawn.choices(("atom", "ROW", "ARRAY", "MAP"), (3, 5, 1, 1))[0]
-    if shape == "atom":
-        return drawn.choice(("INT", "STRING", "DOUBLE", "BIGINT"))
-    if shape == "ROW":
-        fields = (f"{name} {drawn_type(drawn, depth - 1)}" for name in "abc"[: drawn.randint(1, 3)])
-        return f"ROW<{', '.join(fields)}>"
-    inner = drawn_type(drawn, depth - 1)
-    return f"ARRAY<{inner}>" if shape == "ARRAY" else f"MAP<STRING, {inner}>"
-
-
-def drawn_value(drawn: random.Random, kind: DataType, nulls: float) -> Any:
-    """Draw a value of a type, null with the probability ``nulls``."""
-    if drawn.random() < nulls:
-        return None
-    parts = [one.type for one in kind.children]
-    if kind.root == "ROW":
-        often = (drawn.choice((0, 0.4)) for _ in parts)
-        return {
-            one.name: drawn_value(drawn, one.type, share)
-            for one, share in zip(kind.children, often, strict=True)
-        }
-    if kind.root == "ARRAY":
-        return [drawn_value(drawn, parts[0], nulls) for _ in range(drawn.randint(0, 3))]
-    if kind.root == "MAP":
-        return [(key, drawn_value(drawn, parts[1], nulls)) for key in "pq"[: drawn.randint(0, 2)]]
-    number = drawn.randint(1, 9)
-    return {"STRING": str(number), "DOUBLE": number / 2}.get(kind.root, number)
-
-
 @covers("META-70", "META-71", "META-72", "META-73")
 @pytest.mark.parametrize("format", ["parquet", "orc", "avro"])
 @pytest.mark.parametrize("keyed", [True, False], ids=["keys", "append"])
 def test_nulls_at_any_depth_come_back_where_they_are(tmp_path: Path, format: str, keyed: bool) -> None:
     drawn = random.Random(seed_for(1))
-    texts = [drawn_type(drawn, 4) for _ in range(cases(40))]
-    columns = ", ".join(["k INT", *(f"c{at} {text}" for at, text in enumerate(texts))])
+    kinds = [drawn_kind(drawn, 4) for _ in range(cases(40))]
+    columns = ", ".join(["k INT", *(f"c{at} {kind.sql}" for at, kind in enumerate(kinds))])
     options = {"file.format": format, "bucket": "1" if keyed else "-1"}
     table = Table.create(tmp_path, columns, primary_key="k" if keyed else None, options=options)
-    rows = [
-        {"k": k, **{f"c{at}": drawn_value(drawn, parse_type(text), 0.2) for at, text in enumerate(texts)}}
-        for k in range(8)
-    ]
-    table.put(rows)
-    assert in_order(table.to_arrow()) == rows, texts
+    rows = [[str(k), *(drawn_value(drawn, kind, 0.2) for kind in kinds)] for k in range(8)]
+    table.put(table_of(rows, table.schema.arrow_schema))
+    assert sorted(rows_of(table.to_arrow()), key=lambda row: str(row[0])) == rows, columns
 
 
 @covers("META-72")

@@ -30,7 +30,7 @@ class RemoteTable:
 
     def __init__(self, runner: Runner, path: Path, shape: Shape, options: Mapping[str, str]) -> None:
         self._runner, self._shape = runner, shape
-        self._types = {name: type.split()[0].partition("(")[0] for name, type in shape.columns}
+        self._types = {name: type.split()[0] for name, type in shape.columns}
         runner.ask(
             "create",
             table=str(path),
@@ -111,15 +111,17 @@ class RemoteTable:
             raise RunnerError(
                 f"expected a list of the values of {', '.join(names) or 'nothing'}, found {row!r:.80}"
             )
-        return tuple(self._value(name, value) for name, value in zip(names, row, strict=True))
+        return tuple(value_of(self._types[name], value, name) for name, value in zip(names, row, strict=True))
 
-    def _value(self, name: str, value: Any) -> Scalar:
-        if value is None or self._types[name] not in NUMBERS:
-            if value is None or isinstance(value, str):
-                return value
-        elif isinstance(value, str) and value.removeprefix("-").isdecimal():
-            return int(value)
-        raise RunnerError(f"expected a value of {name}, {self._types[name]}, as text, found {value!r:.80}")
+
+def value_of(type: str, value: Any, name: str) -> Scalar:
+    """Return a value of a column as the oracle has it: a number, or the text of it. Raises RunnerError."""
+    if value is None or type not in NUMBERS:
+        if value is None or isinstance(value, str):
+            return value
+    elif isinstance(value, str) and value.removeprefix("-").isdecimal():
+        return int(value)
+    raise RunnerError(f"expected a value of {name}, {type}, as text, found {value!r:.80}")
 
 
 def _text(value: Scalar) -> str | None:

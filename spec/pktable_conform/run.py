@@ -15,7 +15,7 @@ from typing import Final
 
 from pktable_spec.errors import InvalidRequestError
 
-from pktable_conform import covering, writing
+from pktable_conform import covering, typed, writing
 from pktable_conform.archive import Archive, Case
 from pktable_conform.judge.checks import CheckFailed
 from pktable_conform.judge.expectations import OPTIONAL
@@ -60,18 +60,20 @@ class _Run:
 
     def of_case(self, case: Case) -> Outcome:
         def work() -> str:
-            return read_case(self.runner, self.archive, case)
+            missing = read_case(self.runner, self.archive, case)
+            return f"without reads that need {missing}" if missing else ""
 
         return self._done(Outcome(case.name, READER, PASS), work)
 
     def of_history(self, name: str, history: History) -> Outcome:
         def work() -> str:
+            part, missing = self.writers.part(history)
             try:
-                self.writers.replay(history)
+                self.writers.replay(part)
             except CheckFailed as failure:
-                small, failure = writing.smallest(self.writers, history, failure)
+                small, failure = writing.smallest(self.writers, part, failure)
                 raise _HistoryFailedError(small, failure) from None
-            return ""
+            return f"without columns of {missing}" if missing else ""
 
         return self._done(Outcome(name, WRITER, PASS), work)
 
@@ -80,8 +82,7 @@ class _Run:
         try:
             if self.errors >= MOST_ERRORS:
                 raise RunnerError(f"not asked, after {MOST_ERRORS} errors one after the other")
-            missing = work()
-            outcome = replace(outcome, message=f"without reads that need {missing}" if missing else "")
+            outcome = replace(outcome, message=work())
             self.errors = 0
         except ReadFailed as failure:
             outcome = self._failed(outcome, failure, failure.to_json())
@@ -120,7 +121,7 @@ def conform(runner: Runner, archive: Archive, asked: Asked, told: Told = lambda 
 
     Raises InvalidRequestError for names that are none, and for a runner that does not answer ``supports``.
     """
-    histories = writing.stored(archive.histories)
+    histories = {**writing.stored(archive.histories), **dict(typed.histories())}
     if asked.steps is not None and WRITER in asked.modes:
         others = {name: one for name, one in histories.items() if not name.startswith(covering.NAME)}
         histories = {**others, **dict(covering.histories(asked.steps))}

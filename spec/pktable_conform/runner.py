@@ -17,7 +17,7 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import IO, Any, Final
 
 from pktable_spec.errors import InvalidRequestError
@@ -61,6 +61,16 @@ FEATURES: Final[Mapping[str, str]] = {
     "retractions": "writes of changes that take rows away",
 }
 """What a runner may support, by the name that it gives it."""
+TYPES: Final = (
+    *("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL"),
+    *("CHAR", "VARCHAR", "STRING", "BINARY", "VARBINARY", "BYTES"),
+    *("DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ", "ARRAY", "MAP", "ROW"),
+)
+"""The types that a runner may write, without their lengths and parts."""
+PLAIN_TYPES: Final = frozenset(("INT", "STRING"))
+"""Those that every writer writes."""
+FORMATS: Final = ("parquet", "orc", "avro")
+"""The formats of data files that a runner may write. Every writer writes the first."""
 LONGEST_ANSWER: Final = 64 << 20  # bytes of a line
 SHOWN: Final = 300  # characters of what a runner said
 
@@ -79,11 +89,15 @@ class Unsupported(Exception):  # noqa: N818
 
 @dataclass(frozen=True)
 class Supports:
-    """What a runner says of itself: its name, and the commands and features that it supports."""
+    """What a runner says of itself: its name, and the commands and features that it supports.
+
+    ``writes``: of each of `FORMATS` that it writes the types, of `TYPES`.
+    """
 
     name: str
     commands: frozenset[str]
     features: frozenset[str]
+    writes: Mapping[str, frozenset[str]] = field(default_factory=lambda: {FORMATS[0]: PLAIN_TYPES})
 
 
 class Runner:
@@ -251,12 +265,22 @@ def _supports(found: Any) -> Supports:
             f"supports: expected an object with protocol {PROTOCOL}, found {found!r:.{SHOWN}}; "
             "take the kit of the version that the runner was written for, or adapt the runner"
         )
-    for field, known in (("commands", COMMANDS), ("features", tuple(FEATURES))):
-        names = found.get(field)
+    writes = found.get("writes", {})
+    if not isinstance(writes, dict) or not writes.keys() <= set(FORMATS):
+        raise RunnerError(f"supports: writes: expected an object of {', '.join(FORMATS)}, found {writes!r}")
+    of_writes = ((f"writes: {format}", TYPES, names) for format, names in writes.items())
+    for what, known, names in (
+        ("commands", COMMANDS, found.get("commands")),
+        ("features", tuple(FEATURES), found.get("features")),
+        *of_writes,
+    ):
         if not isinstance(names, list) or not set(map(str, names)) <= set(known):
-            raise RunnerError(f"supports: {field}: expected a list of {', '.join(known)}, found {names!r}")
+            raise RunnerError(f"supports: {what}: expected a list of {', '.join(known)}, found {names!r}")
     return Supports(
-        str(found.get("name", "unnamed")), frozenset(found["commands"]), frozenset(found["features"])
+        str(found.get("name", "unnamed")),
+        frozenset(found["commands"]),
+        frozenset(found["features"]),
+        {format: PLAIN_TYPES.union(names) for format, names in {FORMATS[0]: (), **writes}.items()},
     )
 
 

@@ -1,8 +1,8 @@
-"""The writer mode: a runner does stored histories, and the oracle judges every step.
+"""The writer mode: a runner does stored and drawn histories, and the oracle judges every step.
 
 Every history is done on a table with deletion vectors and on one without. What lies in the directory of the table at
 the end is audited by whoever can read it (`Auditor`), so that a writer is judged by its bytes, too. A history that
-shows a mistake is made smaller, operation by operation and change by change, as long as the same check fails.
+shows a mistake is made smaller, by columns, operations, changes and values, as long as the same check fails.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from typing import Final, Protocol, TypeVar
 from pktable_spec.covers import covers
 from pktable_spec.interface import Row
 
+from pktable_conform import typed
+from pktable_conform.archive import Rows
 from pktable_conform.judge.checks import CheckFailed, check, fail
 from pktable_conform.judge.expectations import Expectations
-from pktable_conform.judge.history import History, Operation, numbered
+from pktable_conform.judge.history import SHAPES, Changes, History, Operation, numbered
 from pktable_conform.judge.read_expectations import Stats
-from pktable_conform.remote import RemoteTable
+from pktable_conform.remote import RemoteTable, value_of
 from pktable_conform.runner import Refused, Runner, RunnerError, features
 
 Result = TypeVar("Result")
@@ -42,8 +44,8 @@ class Auditor(Protocol):
         """Return what is wrong with a table: the clause, and what is found."""
         ...
 
-    def rows(self, directory: Path, snapshot: int) -> list[Row]:
-        """Return the rows of a default read of a snapshot."""
+    def rows(self, directory: Path, snapshot: int) -> Rows:
+        """Return the rows of a default read of a snapshot, as the protocol spells them."""
         ...
 
 
@@ -57,12 +59,21 @@ class Writers:
     without: frozenset[str] = frozenset()
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
-    def replay(self, history: History) -> None:
-        """Do a history on two tables. Raises CheckFailed, RunnerError, and Unsupported for a runner that cannot."""
+    def part(self, history: History) -> tuple[History, str]:
+        """Return what the runner does of a history, and the types of the columns left out of it, as text.
+
+        Raises Unsupported for a runner that cannot do it.
+        """
         supported = self.runner.supports()
         commands, needs = needed(history)
         features(commands, supported.commands)
         features(needs, supported.features)
+        part, missing = typed.part_for(history, supported.writes)
+        return part, ", ".join(missing)
+
+    def replay(self, history: History) -> None:
+        """Do a history on two tables. Raises CheckFailed, RunnerError, and Unsupported for a runner that cannot."""
+        history, _ = self.part(history)
         for enabled in ("true", "false"):
             if enabled == "true" and history.options.get(VECTORS) == "false":
                 continue
@@ -144,9 +155,14 @@ def audit(auditor: Auditor, directory: Path, expectations: Expectations) -> None
     if findings:
         fail("; ".join(f"{clause}: {text}" for clause, text in findings[:3]))
     for layout in expectations.retained:
-        rows = auditor.rows(directory, layout.id)
+        rows = [_row(expectations, row) for row in auditor.rows(directory, layout.id)]
         if len(rows) != len(layout.visible) or set(rows) != layout.visible:
             fail(f"snapshot {layout.id} on disk: expected {sorted(layout.visible)}, found {sorted(rows)}")
+
+
+def _row(expectations: Expectations, row: Sequence[str | None]) -> Row:
+    columns = expectations.shape.columns
+    return tuple(value_of(type, value, name) for (name, type), value in zip(columns, row, strict=True))
 
 
 def smallest(writers: Writers, history: History, failure: CheckFailed) -> tuple[History, CheckFailed]:
@@ -170,18 +186,30 @@ def smallest(writers: Writers, history: History, failure: CheckFailed) -> tuple[
 
 
 def _smaller(history: History) -> Iterator[History]:
-    """Yield the history without some operation, or some change of a write."""
-    operations = history.operations
+    """Yield the history without some column, operation or change of a write, or with a null for some value."""
+    operations, shape = history.operations, history.shape
+    if shape.name not in SHAPES:  # of the columns that fail the one of the shortest type is left
+        for name, _ in sorted(shape.columns[1:-1], key=lambda column: -len(column[1])):
+            yield typed.without_column(history, name)
     for at in reversed(range(len(operations))):
         if len(operations) > 1:
             yield replace(history, operations=operations[:at] + operations[at + 1 :])
     for at, operation in enumerate(operations):
         for left_out in range(len(operation.changes) if len(operation.changes) > 1 else 0):
-            fewer = operation.changes[:left_out] + operation.changes[left_out + 1 :]
-            yield replace(
-                history,
-                operations=[*operations[:at], replace(operation, changes=fewer), *operations[at + 1 :]],
-            )
+            yield _with_changes(history, at, operation.changes[:left_out] + operation.changes[left_out + 1 :])
+    if shape.name not in SHAPES:
+        for at, operation in enumerate(operations):
+            for number, (kind, row) in enumerate(operation.changes):
+                changes = [*operation.changes]
+                changes[number] = (kind, (row[0], *(None for _ in row[1:])))
+                if changes[number] != operation.changes[number]:
+                    yield _with_changes(history, at, tuple(changes))
+
+
+def _with_changes(history: History, at: int, changes: Changes) -> History:
+    operations = [*history.operations]
+    operations[at] = replace(operations[at], changes=changes)
+    return replace(history, operations=operations)
 
 
 def stored(histories: Mapping[str, Mapping[str, object]]) -> dict[str, History]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 from pktable_conform import covering
@@ -20,6 +20,7 @@ from pktable_spec.errors import PkTableError
 from pktable.check.findings import ERROR
 from pktable.cli.app import app
 from pktable.cli.output import ReaderGoneError, printed
+from pktable.cli.plain import rows_of
 from pktable.cli.progress import printable, tell
 from pktable.table import Table
 
@@ -52,9 +53,8 @@ class OnDisk:
             return [("RD-11", str(error))]
         return [(one.clause, str(one)) for one in report.findings if one.severity == ERROR]
 
-    def rows(self, directory: Path, snapshot: int) -> list[tuple[Any, ...]]:
-        found = Table.open(directory).to_arrow(snapshot=snapshot)
-        return [tuple(row.values()) for row in found.to_pylist()]
+    def rows(self, directory: Path, snapshot: int) -> list[list[str | None]]:
+        return rows_of(Table.open(directory).to_arrow(snapshot=snapshot))
 
 
 @app.command("conform")

@@ -136,13 +136,20 @@ class History:
         """Return the text of a corpus file: one operation a line."""
         lines = ",\n".join("    " + json.dumps(one.to_json()) for one in self.operations)
         options = json.dumps(dict(self.options))
-        return f'{{"table": "{self.shape.name}",\n "options": {options},\n "operations": [\n{lines}\n]}}\n'
+        shape: object = self.shape.name
+        if shape not in SHAPES:
+            shape = {"columns": self.shape.columns, "primary_key": self.shape.primary_key}
+        return f'{{"table": {json.dumps(shape)},\n "options": {options},\n "operations": [\n{lines}\n]}}\n'
 
     @staticmethod
     def from_json(stored: Mapping[str, Any]) -> History:
         """Return the history that `to_json` stored; other fields, such as why it is kept, are ignored."""
         operations = [Operation.from_json(one) for one in stored["operations"]]
-        return History(SHAPES[stored["table"]], stored["options"], operations)
+        table = stored["table"]
+        if isinstance(table, str):
+            return History(SHAPES[table], stored["options"], operations)
+        columns = tuple((name, type) for name, type in table["columns"])
+        return History(Shape("types", columns, tuple(table["primary_key"])), stored["options"], operations)
 
 
 def row_kind(symbol: str) -> RowKind:
