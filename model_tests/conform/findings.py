@@ -237,6 +237,31 @@ FINDINGS: Final = (
     ),
     # ----------------------------------------------------------- writers
     Finding(
+        "Values get into other rows in ORC where a ROW inside of a ROW is null",
+        "pyarrow writes what lies under the null in the place of the next value. Rows that follow have wrong values, "
+        "and some are lost, without an error.",
+        ("types-orc",),
+        of="pypaimon 2",
+    ),
+    Finding(
+        "A null in an ARRAY is refused in Avro",
+        "The schema that is made says that elements are never null.",
+        ("types-avro",),
+        of="pypaimon 2",
+    ),
+    Finding(
+        "Bounds are stated of a column with a NaN",
+        "Java states NaN as both bounds, and paimon-rust those of the other values, beyond which a NaN lies.",
+        ("types-nan",),
+        says="because a NaN is present",
+    ),
+    Finding(
+        "0.9.0 fails to compact Parquet in which a ROW inside of a ROW is null",
+        "Its reader ends with an ArrayIndexOutOfBoundsException, so that the table cannot be compacted any more.",
+        ("types-parquet-compacted",),
+        of=OLDEST,
+    ),
+    Finding(
         "A deleted row comes back by a late record",
         "A compaction has dropped the retraction that is newer by `sequence.field` (MRG-21).",
         ("a_late_row_meets_a_remembered_deletion",),

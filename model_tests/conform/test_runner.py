@@ -77,10 +77,31 @@ def test_a_runner_that_is_no_program_or_knows_another_protocol_is_refused() -> N
 def test_what_a_runner_says_of_itself_is_read_strictly(
     about: dict[str, object], what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    program = f"import json\njson.loads(input())\nprint(json.dumps({{'id': 1, 'ok': {about!r}}}), flush=True)\ninput()"
-    (tmp_path / "runner.py").write_text(program)
-    assert run(["conform", "--runner", f"{sys.executable} {tmp_path / 'runner.py'}"]) == 2
+    assert run(["conform", "--runner", saying(about, tmp_path)]) == 2
     assert what in capsys.readouterr().err
+
+
+def saying(about: dict[str, object], folder: Path) -> str:
+    """Return the command line of a runner that says of itself what ``about`` is."""
+    program = f"import json\njson.loads(input())\nprint(json.dumps({{'id': 1, 'ok': {about!r}}}), flush=True)\ninput()"
+    (folder / "runner.py").write_text(program)
+    return f"{sys.executable} {folder / 'runner.py'}"
+
+
+def test_what_a_runner_writes_is_added_to_what_every_writer_writes(tmp_path: Path) -> None:
+    about = {"protocol": 1, "commands": [], "features": []}
+    for writes, expected in (
+        ({}, {"parquet": {"INT", "STRING"}}),
+        (
+            {"writes": {"orc": ["ROW"], "avro": []}},
+            {one: {"INT", "STRING"} for one in ("parquet", "avro")} | {"orc": {"INT", "STRING", "ROW"}},
+        ),
+    ):
+        runner = Runner(saying({**about, **writes}, tmp_path))
+        try:
+            assert runner.supports().writes == expected
+        finally:
+            runner.end()
 
 
 def test_names_of_cases_and_checks_are_known_or_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from pktable_conform import typed
 from pktable_conform.archive import Archive
 from pktable_spec.clauses import requirements
 
@@ -67,7 +68,7 @@ def test_whatever_pages_name_is_there(made: dict[str, str], found: Gathered) -> 
 
 def test_runs_on_record_are_of_cases_that_there_are(found: Gathered) -> None:
     archive = Archive()
-    known = {case.name for case in archive.cases} | archive.histories.keys()
+    known = {case.name for case in archive.cases} | archive.histories.keys() | dict(typed.histories()).keys()
     assert {run.name for run in found[1]} >= {"pktable", "plain reader", "paimon-jvm", "pypaimon"}
     for run in found[1]:
         if run.digest == digest_of_fixtures():

@@ -186,7 +186,7 @@ def smallest(writers: Writers, history: History, failure: CheckFailed) -> tuple[
 
 
 def _smaller(history: History) -> Iterator[History]:
-    """Yield the history without some column, operation or change of a write, or with a null for some value."""
+    """Yield the history without some column, operation or change of a write, or with nulls for the values of one."""
     operations, shape = history.operations, history.shape
     if shape.name not in SHAPES:  # of the columns that fail the one of the shortest type is left
         for name, _ in sorted(shape.columns[1:-1], key=lambda column: -len(column[1])):
