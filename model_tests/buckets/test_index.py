@@ -167,6 +167,16 @@ def test_a_hash_in_two_buckets_is_found_and_refused(tmp_path: Path, monkeypatch:
     assert Table.open(tmp_path / "t").count() == 5
 
 
+@covers("BKT-3", "META-31")
+def test_partitions_that_share_a_directory_have_hashes_of_their_own(tmp_path: Path) -> None:
+    table = Table.create(
+        tmp_path, "p STRING, id INT", primary_key=["p", "id"], partition_by="p", options={"bucket": "-1"}
+    )
+    table.upsert({"p": ["", " ", "__DEFAULT_PARTITION__"], "id": [1, 1, 1]})
+    assert table.count() == 3
+    assert not table.check().findings
+
+
 @covers("BKT-2", "BKT-3")
 @pytest.mark.parametrize(
     ("change", "clause", "what"),

@@ -78,14 +78,15 @@ def _by_index(versions: Sequence[Version]) -> Iterator[tuple[IndexManifestEntry 
 
 def check_partitions(context: TableContext, buckets: Iterable[BucketHistory], findings: Findings) -> None:
     """Expect every hash in one bucket of its partition, in each snapshot. Clauses: BKT-3, BKT-10."""
-    by_partition: dict[str, dict[int, list[IndexManifestEntry]]] = {}
+    # Null and blank values of a partition have one directory (META-31), but are several partitions.
+    by_partition: dict[tuple[bytes, str], dict[int, list[IndexManifestEntry]]] = {}
     for bucket in buckets:
-        of_partition = by_partition.setdefault(bucket.partition, {})
         for version in bucket.versions:
             for snapshot in version.snapshots if version.hashes else ():
                 assert version.hashes is not None
+                of_partition = by_partition.setdefault((version.hashes.partition, bucket.partition), {})
                 of_partition.setdefault(snapshot, []).append(version.hashes)
-    for partition, snapshots in by_partition.items():
+    for (_, partition), snapshots in by_partition.items():
         seen: dict[frozenset[str], list[int]] = {}
         for snapshot, indexes in snapshots.items():
             seen.setdefault(frozenset(one.file_name for one in indexes), []).append(snapshot)
