@@ -366,6 +366,19 @@ def test_with_a_forced_lookup_levels_hold_the_same_and_no_changelog_is_written(t
     assert not forced.check().findings
 
 
+@covers("CHG-5", "CHG-19", "CHG-35")
+def test_a_full_compaction_after_a_forced_lookup_knows_the_rows_before(tmp_path: Path) -> None:
+    """The record of the greatest level is the row before, though the merge leaves it out."""
+    table = summed(tmp_path, **{"force-lookup": "true", "changelog-producer": "full-compaction"})
+    before = table.snapshots()[-1].id
+    assert [level for level, _, _ in records(table, 1)] == [4, 5]
+    put(table, ("+I", 1, 100))
+    table.compact(full=True)
+    found = changes(table, before)
+    assert len(found) == 1000
+    assert [one for one in found if one[1] == 1] == [("-U", 1, 1), ("+U", 1, 111)]
+
+
 @covers("CHG-19")
 def test_a_table_that_gets_vectors_later_reads_its_lookups_as_they_were_written(tmp_path: Path) -> None:
     table = summed(tmp_path / "t", **{"changelog-producer": "lookup"})

@@ -202,7 +202,7 @@ class _Compaction:
                 together, left_out = self._with_older(window, locator, columns)
                 folded = self._engine.fold(together)
                 if self._changelog is not None:
-                    self._changelog.record(together, folded, left_out)
+                    self._changelog.record(window, together, folded, left_out)
                 chosen = (
                     folded.adds() if self._plan.drop_deletes else np.ones(len(together.starts), dtype=bool)
                 )
@@ -232,7 +232,7 @@ class _Compaction:
         for window in self._merged(sorted_runs([file], self._context.order), columns or ()):
             together, left_out = self._with_older(window, locator, columns)
             if recorded is not None:
-                recorded.record(together, self._engine.fold(together), left_out)
+                recorded.record(window, together, self._engine.fold(together), left_out)
 
     def _only_moved(self) -> Collection[str]:
         """Return the columns whose values nothing looks at: these rows are written, or they are not."""
@@ -254,8 +254,7 @@ class _Compaction:
             encoded=encoded,
         )
         for window in windows:
-            counting = window.without(self._engine.ignored(window.records))
-            yield counting.without_deeper() if self._shadows else counting
+            yield window.without(self._engine.ignored(window.records))
 
     def _with_older(
         self, window: Window, locator: Locator | None, columns: Sequence[str] | None
@@ -267,6 +266,7 @@ class _Compaction:
         ``columns``: those of a merged row; None if there is no merge. Clauses: DV-6, DV-9, DV-20, DV-23, MRG-12.
         """
         left_out = np.empty(0, dtype=np.int64)
+        window = window.without_deeper() if self._shadows else window
         if locator is None:
             return window, left_out
         needed = np.flatnonzero(self._keys_to_look_up(window))
