@@ -30,6 +30,11 @@ from model_tests.table.test_foreign import COLUMNS, arrow, in_order, row
 DV = {"deletion-vectors.enabled": "true", "num-sorted-run.compaction-trigger": "3", "num-levels": "4"}
 NESTED = "n1 ARRAY<ROW<t TIME(3), m MAP<STRING, ARRAY<INT>>>>, n2 MAP<INT, ROW<d DATE, n DECIMAL(38, 10)>>, n3 CHAR(3)"
 EPOCH = dt.datetime(1970, 1, 1)
+FIRST_OF_ORC, LAST_OF_ORC = (
+    dt.datetime(1677, 9, 21, 0, 12, 44),
+    dt.datetime(2262, 4, 11, 23, 47, 16, 854000),
+)
+"""The first whole second and the last millisecond that are counts of nanoseconds in 64 bits."""
 
 
 def whole_seconds(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -263,8 +268,15 @@ def test_a_time_that_orc_would_store_wrongly_is_stored_in_parquet(
 ) -> None:
     table = Table.create(tmp_path, f"k INT, v {kind}", primary_key=["k"], options={**DV, **options})
     changes = "changelog-producer" in options
-    for milliseconds, ending in ((1000, "orc"), (1, "parquet"), (2000, "orc")):
-        moment: Any = EPOCH - dt.timedelta(milliseconds=milliseconds)
+    for moment, ending in (
+        (EPOCH - dt.timedelta(milliseconds=1000), "orc"),
+        (EPOCH - dt.timedelta(milliseconds=1), "parquet"),
+        (FIRST_OF_ORC, "orc"),
+        (FIRST_OF_ORC - dt.timedelta(seconds=1), "parquet"),
+        (LAST_OF_ORC, "orc"),
+        (LAST_OF_ORC + dt.timedelta(milliseconds=1), "parquet"),
+        (dt.datetime(9999, 12, 31), "parquet"),
+    ):
         given = arrow(table, [{"k": 1, "v": [{"t": moment}] if kind.startswith("ARRAY") else moment}])
         before = set(tmp_path.rglob("*"))
         table.upsert(given)

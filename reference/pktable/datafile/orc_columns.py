@@ -3,8 +3,8 @@
 The library for ORC has no times of the day, which are integers there, and no types of a limited length: CHAR and
 VARCHAR are stored as STRING, which readers take for them. Of a slice it writes the rows before it, too. Where a ROW is
 null inside of another ROW, it writes the values that lie there in the place of later ones. It cuts a time before 1970
-off towards 1970, and stores the fraction of the second below zero, which Java's reader does not take: `holds` says
-whether rows have no such time.
+off towards 1970, and stores the fraction of the second below zero, which Java's reader does not take. It writes times
+outside 1677 to 2262, and does not read them. `holds` says whether rows have no such time.
 
 Clauses: META-61, META-70, META-72, META-74, META-76.
 """
@@ -12,7 +12,7 @@ Clauses: META-61, META-70, META-72, META-74, META-76.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,8 @@ from pktable_spec.errors import InvalidRequestError
 
 from pktable.format.arrow_nulls import with_nulls_below
 from pktable.format.types import NANOS_PER, NESTED, Field
+
+MOST: Final = (1 << 63) - 1  # nanoseconds
 
 
 def expect_orc(fields: Sequence[Field], advice: str) -> None:
@@ -73,7 +75,7 @@ def as_orc(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 def holds(rows: pa.Table) -> bool:
     """Return whether the library stores every time in ``rows`` as it is. Clauses: META-76."""
     return not any(
-        _is_cut(part) for column in rows.columns for chunk in column.chunks for part in _times(chunk)
+        _is_lost(part) for column in rows.columns for chunk in column.chunks for part in _times(chunk)
     )
 
 
@@ -93,7 +95,11 @@ def _times(array: Any) -> Iterator[Any]:
             yield from _times(part.slice(first, last - first))
 
 
-def _is_cut(times: Any) -> bool:
-    """Return whether one of some timestamps lies before 1970 and has a fraction of a second."""
+def _is_lost(times: Any) -> bool:
+    """Return whether one of some timestamps is before 1970 and has a fraction of a second, or is no count of nanoseconds
+    in 64 bits.
+    """
     counts = times.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
-    return bool(np.any((counts < 0) & (counts % (NANOS_PER["s"] // NANOS_PER[times.type.unit]) != 0)))
+    nanos = NANOS_PER[times.type.unit]
+    cut = (counts < 0) & (counts % (NANOS_PER["s"] // nanos) != 0)
+    return bool(np.any(cut | (counts > MOST // nanos) | (counts < -(MOST // nanos))))
