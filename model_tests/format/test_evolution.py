@@ -5,6 +5,7 @@ The expected values are those of Paimon's reader; a JVM gave the same for tables
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 from decimal import Decimal
 from typing import Any
@@ -137,6 +138,15 @@ def test_a_time_before_1970_is_no_time_of_the_day() -> None:
         conformed(
             column([0, -1_000_000], "TIMESTAMP(3)"), parse_type("TIMESTAMP(3)"), parse_type("TIME(3)"), "v"
         )
+
+
+@covers("META-39", "META-46")
+@pytest.mark.parametrize("kind", ["DATE", "TIMESTAMP(6)"])
+@pytest.mark.parametrize("year", [1, 9999])
+def test_a_time_that_nanoseconds_cannot_count_is_refused(kind: str, year: int) -> None:
+    given = pa.chunked_array([pa.array([dt.date(year, 1, 1)]).cast(to_arrow(parse_type(kind)))])
+    with pytest.raises(InvalidRequestError, match="a time lies outside 1677 to 2262"):
+        conformed(given, parse_type(kind), parse_type("TIMESTAMP(9)"), "v")
 
 
 VALUES = {

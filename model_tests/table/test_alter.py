@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pktable import CommitConflictError, InvalidRequestError, Table
-from pktable.format.types import parse_type
+from pktable.format.types import array_of, parse_type
 from pktable.format.widening import loses_nothing
 from pktable.store.file_io import LocalFileIO
 from pktable_spec.covers import covers
@@ -384,6 +386,9 @@ def test_vectors_are_switched_after_a_full_compaction(table: Table) -> None:
         *(
             ("TIMESTAMP(3)", "TIMESTAMP(6)", True),
             ("TIMESTAMP(6)", "TIMESTAMP(3)", False),
+            ("TIMESTAMP(6)", "TIMESTAMP(7)", False),
+            ("TIMESTAMP(7)", "TIMESTAMP(9)", True),
+            ("DATE", "TIMESTAMP(9)", False),
             ("INT", "STRING", False),
         ),
         *(("TIMESTAMP(3)", "TIMESTAMP_LTZ(3)", False), ("ARRAY<INT>", "ARRAY<BIGINT>", False)),
@@ -391,3 +396,46 @@ def test_vectors_are_switched_after_a_full_compaction(table: Table) -> None:
 )
 def test_a_type_may_become_one_that_holds_all_its_values(before: str, after: str, allowed: bool) -> None:
     assert loses_nothing(parse_type(before), parse_type(after)) == allowed
+
+
+@covers("TBL-19", "META-39")
+@pytest.mark.parametrize(
+    ("before", "after", "fits", "more"),
+    [
+        ("INT", "BIGINT", [5, None], 1 << 40),
+        ("INT", "DOUBLE", [5, None], 0.5),
+        ("FLOAT", "DOUBLE", [0.5, float("nan")], 0.1),
+        ("DECIMAL(9, 2)", "DECIMAL(20, 2)", [Decimal("1.25"), None], Decimal("12345678.00")),
+        ("VARCHAR(2)", "STRING", ["ab", None], "abc"),
+        ("CHAR(2)", "STRING", ["a ", None], "abc"),
+        ("VARBINARY(2)", "BYTES", [b"ab", None], b"abc"),
+        ("TIMESTAMP(3)", "TIMESTAMP(6)", [1_000_000, None], 1_001_000),
+        ("DATE", "TIMESTAMP(3)", [0, None], 1_000_000),
+        ("ARRAY<ROW<n INT>>", "BIGINT", [[{"n": 5}, None], None], [{"n": 1 << 40}]),
+    ],
+)
+def test_a_handle_from_before_a_type_was_widened_reads_no_other_value(
+    tmp_path: Path, before: str, after: str, fits: list[Any], more: Any
+) -> None:
+    path = "v.element.n" if before.startswith("ARRAY") else "v"
+    Table.create(tmp_path, f"k INT, v {before}", primary_key=["k"])
+    stale = Table.open(tmp_path)
+    table = Table.open(tmp_path)
+    table.alter(widen={path: after})
+
+    def put(k: int, value: Any) -> None:
+        kind = table.schema.field("v").type
+        table.upsert(
+            pa.table({"k": array_of([k], table.schema.field("k").type), "v": array_of([value], kind)})
+        )
+
+    for k, value in enumerate(fits):
+        put(k, value)
+    assert repr(stale.to_arrow()["v"].to_pylist()) == repr(
+        array_of(fits, stale.schema.field("v").type).to_pylist()
+    )
+    put(2, more)
+    with pytest.raises(InvalidRequestError, match=r"when the table was opened; open it again"):
+        stale.to_arrow()
+    assert stale.count() == 3
+    assert Table.open(tmp_path).to_arrow(where="k = 2")["v"].to_pylist() != [None]

@@ -204,9 +204,9 @@ class Table(TableReads, TableWrites, TableUpkeep):
         * ``comment``: text for the table, or ``{"n": "text"}`` for columns, None for none.
         * ``set_options``, ``reset_options``: options of the table. Those on which existing rows depend cannot change.
 
-        Snapshots are read with the columns that they had. Other processes that have opened the table go on reading, and
-        have to open it again to write. Raises InvalidRequestError, and CommitConflictError if another process has
-        changed the schema. Clauses: TBL-38 to TBL-44, TBL-47, RD-14, RD-22.
+        Snapshots are read with the columns that they had. Other processes that have opened the table go on reading
+        what their types can hold, and have to open it again to write. Raises InvalidRequestError, and
+        CommitConflictError if another process has changed the schema. Clauses: TBL-38 to TBL-44, TBL-47, RD-14, RD-22.
         """
         change = Alteration.given(
             add=add,

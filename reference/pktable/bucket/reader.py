@@ -244,7 +244,8 @@ class DataReader:
         def conform() -> pa.ChunkedArray:
             # A file may call a column a dictionary that nobody has asked for as one.
             plain = stored.cast(stored.type.value_type) if pa.types.is_dictionary(stored.type) else stored
-            return conformed(plain, before, column.kind, f"{self.path}: column {column.name}")
+            newer = self.meta.schema_id > self._context.schema.id
+            return conformed(plain, before, column.kind, f"{self.path}: column {column.name}", exact=newer)
 
         return self.guarded(conform)
 

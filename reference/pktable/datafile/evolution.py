@@ -27,6 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pktable_spec.errors import InvalidRequestError
 
+from pktable.datafile.arrow_times import uncountable
 from pktable.format.decimals import WIDEST, half_up
 from pktable.format.types import (
     BINARIES,
@@ -60,10 +61,13 @@ TEXT: Final = DataType("STRING")
 EXACT: Final = decimal.Context(prec=400, rounding=decimal.ROUND_HALF_UP)
 
 
-def conformed(array: pa.ChunkedArray, before: DataType, after: DataType, what: str) -> pa.ChunkedArray:
+def conformed(
+    array: pa.ChunkedArray, before: DataType, after: DataType, what: str, *, exact: bool = False
+) -> pa.ChunkedArray:
     """Return a column that was written as type ``before``, converted to type ``after``.
 
-    ``array``: of any Arrow type that holds ``before``. ``what``: names the column in errors.
+    ``array``: of any Arrow type that holds ``before``. ``what``: names the column in errors. ``exact``: whether a value
+    that ``after`` does not have is refused.
     Raises InvalidRequestError if the conversion is not supported, ArrowInvalid or ValueError if ``array`` does not hold
     ``before``.
     Clauses: META-16, META-39, META-40, META-42, META-43.
@@ -74,7 +78,7 @@ def conformed(array: pa.ChunkedArray, before: DataType, after: DataType, what: s
     require_conversion(before, after, what)
     if not _has_any(before, after):
         return pa.chunked_array([absent(len(array), after, what)])
-    return pa.chunked_array([_converted(chunk, before, after) for chunk in array.chunks], wanted)
+    return pa.chunked_array([_converted(chunk, before, after, exact) for chunk in array.chunks], wanted)
 
 
 def absent(rows: int, kind: DataType, what: str) -> pa.Array:
@@ -188,7 +192,7 @@ def _has_any(before: DataType, after: DataType) -> bool:
     return all(_has_any(old.type, new.type) for old, new in zip(before.children, after.children, strict=True))
 
 
-def _converted(array: Any, before: DataType, after: DataType) -> pa.Array:
+def _converted(array: Any, before: DataType, after: DataType, exact: bool = False) -> pa.Array:
     wanted = to_arrow(after)
     if array.type == wanted and same_values(before, after):
         return array
@@ -197,12 +201,33 @@ def _converted(array: Any, before: DataType, after: DataType) -> pa.Array:
             raise ValueError(f"{array.type} instead of {before}")
         if after.root in STRINGS:
             return pa.array(_nested_texts(array, before), wanted)
-        return {"ROW": _row, "ARRAY": _list, "MAP": _map}[before.root](array, before, after, wanted)
+        return {"ROW": _row, "ARRAY": _list, "MAP": _map}[before.root](array, before, after, exact)
     stored = array.cast(to_arrow(before))
-    return stored if same_values(before, after) else _leaf(stored, before, after, wanted)
+    if same_values(before, after):
+        return stored
+    found = _leaf(stored, before, after, wanted)
+    if exact and not _equal(stored, _leaf(found, after, before, stored.type), before):
+        raise InvalidRequestError(
+            f"a {before} of a data file is no {after}, which was the type of the column when the table was opened; "
+            "open it again"
+        )
+    return found
 
 
-def _row(array: Any, before: DataType, after: DataType, wanted: Any) -> pa.Array:
+def _equal(left: pa.Array, right: pa.Array, kind: DataType) -> bool:
+    """Return whether two arrays of a type are equal, but for what CHAR and BINARY are filled up with."""
+    if kind.root in STRINGS:
+        left, right = (pc.utf8_rtrim(one, " ") for one in (left, right))
+    elif kind.root in BINARIES:
+        left, right = (
+            pa.array([one and one.rstrip(b"\0") for one in array.to_pylist()]) for array in (left, right)
+        )
+    elif kind.root in FLOATS:
+        left, right = (pc.if_else(pc.is_nan(one), None, one) for one in (left, right))
+    return bool(left.equals(right))
+
+
+def _row(array: Any, before: DataType, after: DataType, exact: bool) -> pa.Array:
     if before.variant and array.type.num_fields > len(before.children):
         found = ", ".join(field.name for field in array.type)
         raise InvalidRequestError(
@@ -215,25 +240,25 @@ def _row(array: Any, before: DataType, after: DataType, wanted: Any) -> pa.Array
             absent(there, field.type, f"field {field.name} of a ROW")
             children.append(pa.nulls(len(array), to_arrow(field.type)))
         else:
-            children.append(_converted(array.field(old.name), old.type, field.type))
+            children.append(_converted(array.field(old.name), old.type, field.type, exact))
     fields = [arrow_field(field) for field in after.children]
     return pa.StructArray.from_arrays(children, fields=fields, mask=array.is_null())
 
 
-def _list(array: Any, before: DataType, after: DataType, wanted: Any) -> pa.Array:
+def _list(array: Any, before: DataType, after: DataType, exact: bool) -> pa.Array:
     offsets, first, count = _offsets(array)
     values = array.values.slice(first, count)
-    element = _converted(values, before.children[0].type, after.children[0].type)
-    return pa.ListArray.from_arrays(offsets, element, type=wanted, mask=array.is_null())
+    element = _converted(values, before.children[0].type, after.children[0].type, exact)
+    return pa.ListArray.from_arrays(offsets, element, type=to_arrow(after), mask=array.is_null())
 
 
-def _map(array: Any, before: DataType, after: DataType, wanted: Any) -> pa.Array:
+def _map(array: Any, before: DataType, after: DataType, exact: bool) -> pa.Array:
     offsets, first, count = _offsets(array)
     keys, values = (
-        _converted(part.slice(first, count), old.type, new.type)
+        _converted(part.slice(first, count), old.type, new.type, exact)
         for part, old, new in zip((array.keys, array.items), before.children, after.children, strict=True)
     )
-    return pa.MapArray.from_arrays(offsets, keys, values, type=wanted, mask=array.is_null())
+    return pa.MapArray.from_arrays(offsets, keys, values, type=to_arrow(after), mask=array.is_null())
 
 
 def _nested_texts(array: Any, kind: DataType) -> list[str | None]:
@@ -293,6 +318,8 @@ def _leaf(array: Any, before: DataType, after: DataType, wanted: Any) -> pa.Arra
         return _time_of_day(array, wanted)
     if old == "TIME" and new == "TIMESTAMP":
         return array.cast(pa.int32()).cast(pa.int64()).cast(pa.timestamp("ms")).cast(wanted)
+    if old == "DATE" and new == "TIMESTAMP":
+        return _in_unit(array.cast(pa.timestamp("s")), wanted)
     if new == "DATE":
         return pc.floor_temporal(array, unit="day").cast(wanted)
     return array.cast(wanted, safe=False)  # integers wrap, floats round to the nearest
@@ -401,4 +428,12 @@ def _less_precise(array: Any, before: DataType, after: DataType, wanted: Any) ->
             None if n is None else (n // step if n >= 0 or unit == 1 else -(-n // step)) * step for n in nanos
         ]
         return array_of(cut, after)
-    return array.cast(wanted)
+    return _in_unit(array, wanted)
+
+
+def _in_unit(times: Any, wanted: Any) -> pa.Array:
+    """Return timestamps in a finer unit. Raises InvalidRequestError if it cannot count one."""
+    try:
+        return times.cast(wanted)
+    except pa.ArrowInvalid as error:
+        raise uncountable(f"a time in a data file as {wanted}: {error}") from None

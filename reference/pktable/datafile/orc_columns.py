@@ -96,9 +96,7 @@ def _times(array: Any) -> Iterator[Any]:
 
 
 def _is_lost(times: Any) -> bool:
-    """Return whether one of some timestamps is before 1970 and has a fraction of a second, or is no count of nanoseconds
-    in 64 bits.
-    """
+    """Return whether a timestamp is before 1970 with a fraction of a second, or its nanoseconds do not fit 64 bits."""
     counts = times.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
     nanos = NANOS_PER[times.type.unit]
     cut = (counts < 0) & (counts % (NANOS_PER["s"] // nanos) != 0)

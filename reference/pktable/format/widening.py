@@ -11,6 +11,8 @@ from pktable.format.types import BINARIES, INTEGER_BITS, INTEGER_DIGITS, TIMESTA
 
 EXACT_BITS: Final = {"FLOAT": 24, "DOUBLE": 53}
 """Bits of an integer that the type holds exactly."""
+MICROSECONDS: Final = 6
+"""Digits of a second from which on Arrow counts nanoseconds, which end in the years 1677 and 2262."""
 
 
 def loses_nothing(before: DataType, after: DataType) -> bool:
@@ -26,15 +28,24 @@ def loses_nothing(before: DataType, after: DataType) -> bool:
         return INTEGER_BITS[old] <= EXACT_BITS[new]
     if new == "DECIMAL" and (old in INTEGER_BITS or old == "DECIMAL"):
         return _fits_decimal(before, after)
-    if (old, new) in (("FLOAT", "DOUBLE"), ("DATE", "TIMESTAMP")):
+    if (old, new) == ("FLOAT", "DOUBLE"):
         return True
-    if old == new and new in TIMESTAMPS:
-        return (before.precision or 0) < (after.precision or 0)
+    if new in TIMESTAMPS and old in (new, "DATE"):
+        return _fits_times(before, after)
     if new in ("VARCHAR", "STRING") and old in ("CHAR", "VARCHAR"):
         return after.length is None or (before.length or 0) + (old == "VARCHAR") <= after.length
     if new in ("VARBINARY", "BYTES") and old in BINARIES - {"BYTES"}:
         return after.length is None or (before.length or 0) < after.length
     return False
+
+
+def _fits_times(before: DataType, after: DataType) -> bool:
+    """Return whether a timestamp has more digits than a time or date, whose years Arrow's nanoseconds have, too."""
+    if before.root == "DATE":
+        return after.root == "TIMESTAMP" and (after.precision or 0) <= MICROSECONDS
+    return (before.precision or 0) < (after.precision or 0) and (
+        (after.precision or 0) <= MICROSECONDS or (before.precision or 0) > MICROSECONDS
+    )
 
 
 def _fits_decimal(before: DataType, after: DataType) -> bool:
