@@ -103,6 +103,14 @@ def test_an_id_of_two_live_rows_is_found_where_it_is(surgeon: Surgeon, name: str
     assert sorted(found_in(surgeon)) == sorted(expected)
 
 
+@covers("APP-24")
+def test_a_next_row_id_that_a_row_has_is_found(surgeon: Surgeon) -> None:
+    surgeon.edit_snapshot(4, next_row_id=11)
+    (one,) = check(surgeon.root).findings
+    assert (one.clause, one.what, one.snapshots) == ("APP-24", "next row id", (4,))
+    assert (one.expected, one.found) == ("at least 12, behind the ids of the files", "11")
+
+
 @covers("APP-33")
 def test_metadata_alone_shows_ranges_that_overlap(surgeon: Surgeon) -> None:
     stored(1, 7)(surgeon)

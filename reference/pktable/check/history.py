@@ -7,7 +7,7 @@
 3. If a snapshot is missing or cannot be read, the next one begins with step 1 again.
 4. A bucket gets a new version whenever its files, its index files or its deletion vectors option change.
 
-Clauses: APP-11, BKT-3, CMT-4, CMT-5, CMT-6, CMP-10, DV-16, META-11, TBL-3.
+Clauses: APP-11, APP-24, BKT-3, CMT-4, CMT-5, CMT-6, CMP-10, DV-16, META-11, TBL-3.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pktable.check.manifests import CheckedManifests, Entries
 from pktable.check.readable_snapshots import ReadableSnapshot
 from pktable.context import INDEX_FILES, TableContext
 from pktable.format.metadata.manifest import IndexManifestEntry, ManifestEntry, ManifestFileMeta
-from pktable.format.paths import BUCKET
+from pktable.format.paths import BUCKET, GREATEST
 from pktable.lsm.bucket import BucketId, BucketPath
 
 
@@ -153,6 +153,7 @@ class History:
         adds, deletes, rows = changes
         self._expect_count(current, "delta record count", current.snapshot.delta_record_count, rows)
         self._expect_only_levels_change(current, adds, deletes)
+        self._expect_next_row_id(current, adds)
         for identity, entry in deletes.items():
             live = self._live.get((entry.partition, entry.bucket), {})
             if live.pop(identity, None) is None:
@@ -200,6 +201,7 @@ class History:
         if folded is None:
             return None
         adds, deletes, self._rows = folded
+        self._expect_next_row_id(current, adds)
         for entry in deletes.values():
             self._report_entry(current, entry, "each deleted file to be live", "a DELETE without an ADD")
             self._rows += entry.file.row_count
@@ -240,6 +242,22 @@ class History:
                     found="other changed metadata",
                     snapshots=[current.id],
                 )
+
+    def _expect_next_row_id(self, current: ReadableSnapshot, adds: Entries) -> None:
+        """Expect the next row id to lie behind those of added files: a commit gives it to a row. Clauses: APP-24."""
+        files = [entry.file for entry in adds.values()]
+        ends = [one.first_row_id + one.row_count for one in files if one.first_row_id is not None]
+        end = max((one for one in ends if one <= GREATEST), default=0)
+        found = current.snapshot.next_row_id
+        if found is not None and found < end:
+            self.findings.add(
+                "APP-24",
+                "next row id",
+                current.path,
+                expected=f"at least {end}, behind the ids of the files",
+                found=found,
+                snapshots=[current.id],
+            )
 
     # -------------------------------------------------------------- vectors
 
