@@ -140,7 +140,7 @@ def test_a_time_before_1970_is_no_time_of_the_day() -> None:
         )
 
 
-@covers("META-39", "META-46")
+@covers("META-39")
 @pytest.mark.parametrize("kind", ["DATE", "TIMESTAMP(6)"])
 @pytest.mark.parametrize("year", [1, 9999])
 def test_a_time_that_nanoseconds_cannot_count_is_refused(kind: str, year: int) -> None:

@@ -84,6 +84,17 @@ def test_times_compare_with_those_that_a_column_cannot_hold(where: str, wanted: 
 
 
 @covers("RD-6")
+@pytest.mark.parametrize("value", ["TIMESTAMP '9999-01-01'", "DATE '0001-01-01'"])
+def test_a_time_that_nanoseconds_cannot_count_is_no_value_of_an_expression(value: str) -> None:
+    table = pa.table({"id": [0], "t": pa.array([0], pa.timestamp("ns"))})
+    predicate = parse(
+        f"CASE WHEN id = 1 THEN t ELSE {value} END = t", parse_columns("id INT, t TIMESTAMP(9)")
+    )
+    with pytest.raises(InvalidRequestError, match="lies outside 1677 to 2262"):
+        predicate.filter(table)
+
+
+@covers("RD-6")
 @pytest.mark.parametrize(
     ("condition", "wanted"),
     [

@@ -69,13 +69,23 @@ def _may_raise(part: Expression) -> bool:
             assert_never(part)
 
 
+def _scalar(literal: Literal) -> pa.Scalar:
+    """Return the value of a literal. Raises ArrowInvalid for a time that nanoseconds in 64 bits cannot count."""
+    try:
+        return array_of([literal.value], literal.type)[0]
+    except OverflowError:
+        raise pa.ArrowInvalid(
+            f"a {literal.type} lies outside 1677 to 2262, the range of Arrow's nanoseconds"
+        ) from None
+
+
 def expression_of(root: Expression, schema: pa.Schema) -> pc.Expression:
     """Return ``root`` as an expression over columns of ``schema``: true, false or null."""
     match root:
         case Column():
             return _column(root, schema)
         case Literal():
-            return pc.scalar(array_of([root.value], root.type)[0])
+            return pc.scalar(_scalar(root))
         case Cast():
             return _cast(expression_of(root.operand, schema), root.operand.type, root.type)
         case Call():
