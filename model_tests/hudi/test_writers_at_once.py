@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from pktable import HudiTable
 from pktable.store.file_io import FileIO, LocalFileIO
 from pktable_hudi.actions import ROLLED_BACK, Actions, Decision
+from pktable_hudi.cleaning import VERSIONS, Retention
+from pktable_hudi.format.clean_files import encode_clean_plan
 from pktable_hudi.format.timeline_writing import encode_rollback_plan
 from pktable_hudi.history import History
 from pktable_spec.covers import covers
@@ -168,6 +171,24 @@ def test_a_clean_retains_what_a_pending_action_may_read(tmp_path: Path) -> None:
     assert table.clean(retain_versions=1) is not None
     assert {path.name for path in (tmp_path / "t").glob("*.parquet")} < files
     assert rows_of(table) == {"a": Row(3, 3)}
+
+
+@covers("LOG-68")
+def test_a_clean_of_a_partition_that_there_is_not_deletes_nothing(tmp_path: Path) -> None:
+    table = new_table(tmp_path / "t")
+    for value in (1, 2):
+        upsert(table, {"a": Row(value, value)})
+        table.compact()
+    cleaner = table.writer().cleaner()
+    plan = cleaner.chosen(Retention(VERSIONS, 1))
+    assert plan is not None
+    (names,) = plan.files.values()
+    damaged = replace(plan, files={**plan.files, "../elsewhere": names})
+    instant = cleaner.actions.begin_clean(encode_clean_plan(damaged, cleaner.root))
+    files = set((tmp_path / "t").iterdir())
+    with pytest.raises(CorruptFileError, match=r"expected partitions of the table, found \.\./elsewhere"):
+        cleaner.execute(instant)
+    assert set((tmp_path / "t").iterdir()) == files
 
 
 @covers("LOG-72")

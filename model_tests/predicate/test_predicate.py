@@ -251,6 +251,14 @@ def test_keys_are_pinned_by_equalities_only(where: str, expected: list[Any] | No
     assert key_equalities(parse(where, FIELDS), ["k", "s"]) == expected
 
 
+@covers("RD-6")
+@pytest.mark.parametrize("text", ["true", "T", "yes", "y", "1", "false", "F", "no", "n", "0"])
+def test_a_text_beside_a_boolean_is_what_spark_casts_it_to(text: str) -> None:
+    rows: list[Row] = [{"b": True}, {"b": False}]
+    found = parse(f"b = '{text}'", FIELDS).filter(table_of(rows))
+    assert found.column("b").to_pylist() == [text.lower() in ("true", "t", "yes", "y", "1")]
+
+
 def test_floats_are_never_pinned() -> None:
     assert key_equalities(parse("f = CAST('0' AS DOUBLE)", FIELDS), ["f"]) is None
 

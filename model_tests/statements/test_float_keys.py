@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pktable import InvalidRequestError, Table
+from pktable.statements.pruning import MOST_VALUES
 from pktable_spec.covers import covers
 
 from model_tests.backends.spark_session import spark_session
@@ -42,6 +43,15 @@ def table_of(path: Path, rows: pa.Table, *, spark: bool) -> Table:
     )
     table.upsert(rows)
     return Table.open(path, spark=session, runner="spark" if spark else "local")
+
+
+@covers("STM-5")
+def test_a_merge_finds_a_nan_among_very_many_values(tmp_path: Path) -> None:
+    table = Table.create(tmp_path, "f DOUBLE, v INT", primary_key=None)
+    table.append([{"f": math.nan, "v": 0}])
+    source = pa.table({"f": [*map(float, range(MOST_VALUES)), math.nan]})
+    table.merge(source, on="f").when_matched_update({"v": "1"}).execute()
+    assert table.to_arrow()["v"].to_pylist() == [1]
 
 
 @covers("STM-10", "MRG-7")

@@ -75,6 +75,7 @@ def test_no_name_of_a_query_hides_a_table(lake: Warehouse) -> None:
         ("SELECT count(*) FROM t FOR SYSTEM_TIME AS OF '2100-01-01 00:00:00' AS x", [(3,)]),
         ("WITH x AS (SELECT * FROM t) SELECT count(*) FROM x a JOIN x b ON a.id <= b.id", [(6,)]),
         ("WITH t AS (SELECT 7 AS id) SELECT t.id FROM t", [(7,)]),
+        ("SELECT c FROM (SELECT city, id FROM t) AS x (c, d) WHERE d = 1", [("Rome",)]),
         ("TABLE t ORDER BY id LIMIT 1", [(1, "Rome", None)]),
         ("SELECT a.id FROM t a NATURAL JOIN t VERSION AS OF 'first' b ORDER BY 1", [(1,), (2,)]),
         (

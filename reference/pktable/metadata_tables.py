@@ -259,7 +259,8 @@ def metadata_table(catalog: Catalog, name: str, as_of: AsOf = LATEST) -> pa.Tabl
     Raises InvalidRequestError for another name, and if a snapshot is given that the table has no use for;
     SnapshotNotFoundError, CorruptFileError. Clauses: WH-9.
     """
-    expect_name(name)
+    if name not in NAMES:
+        raise InvalidRequestError(f"metadata: expected one of {', '.join(NAMES)}, found {name!r}")
     if name in OF_SNAPSHOT:
         of_snapshot = OF_SNAPSHOT[name][0]
         rows = catalog.read_as_of(as_of, lambda state, context: list(of_snapshot(state, context)))
@@ -274,12 +275,6 @@ def metadata_table(catalog: Catalog, name: str, as_of: AsOf = LATEST) -> pa.Tabl
     columns = zip(*rows, strict=True) if rows else ([] for _ in kinds)
     arrays = [pa.array(values, kind) for values, kind in zip(columns, kinds.values(), strict=True)]
     return pa.table(arrays, names=list(kinds))
-
-
-def expect_name(name: object) -> None:
-    """Raise InvalidRequestError unless there is a metadata table of this name; the error lists them. Clauses: WH-9."""
-    if name not in NAMES:
-        raise InvalidRequestError(f"metadata: expected one of {', '.join(NAMES)}, found {name!r}")
 
 
 def expect_auditable(state: TableState, context: TableContext) -> None:

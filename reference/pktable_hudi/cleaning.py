@@ -98,13 +98,13 @@ class Cleaner:
         except FileNotFoundError:  # withdrawn, or another process has executed it
             return
         plan = decode_clean_plan(data, at=path)
-        known = set(partitions(self.store, self.root))
+        unknown = set(plan.files) - set(partitions(self.store, self.root))
+        if unknown:
+            raise CorruptFileError(
+                "clean plan", at=path, expected="partitions of the table", found=", ".join(sorted(unknown))
+            )
         self.actions.inflight(instant, CLEAN, data)
         for partition, names in plan.files.items():
-            if partition not in known:
-                raise CorruptFileError(
-                    "clean plan", at=path, expected="partitions of the table", found=partition
-                )
             for name in names:
                 self.store.delete(f"{self.root}/{partition}".rstrip("/") + f"/{name}")
         last = load_timeline(self.store, self.root, self.settings).last

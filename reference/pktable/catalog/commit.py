@@ -194,7 +194,7 @@ class Committer:
         def attempt() -> TableState | None:
             nonlocal planned_on, after, void, lost
             if not void and staged.change() is None:
-                return after
+                return None
             # Before the state: the snapshot must not claim to know of a rollback that its base does not know of.
             fence = self.snapshots.fences.recent()
             base, planned_on, lost = planned_on, None, _LostRaceError()

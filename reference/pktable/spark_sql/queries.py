@@ -19,7 +19,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from pktable.bucket.changes import COMMITS, ROW_KIND
-from pktable.metadata_tables import expect_name
 from pktable.run.spark.errors import raised_here
 from pktable.run.spark.statements import source_frame
 from pktable.sql.changes import CHANGE_TYPE, CHANGE_TYPES, changes_of
@@ -141,8 +140,6 @@ class Queries:
 
     def rows_of(self, found: Found, as_of: Mapping[str, Any]) -> DataFrame:
         """Return the rows of a table of ours, or of one of its metadata tables. Clauses: WH-9, WH-11."""
-        if found.metadata is not None:
-            expect_name(found.metadata)
         table = self.names.open(found)
         if found.metadata is None:
             rows: DataFrame = table.read(**as_of)

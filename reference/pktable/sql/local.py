@@ -28,7 +28,6 @@ from pktable.catalog.as_of import millis_of
 from pktable.format.arrow_nulls import declared
 from pktable.format.types import DataType, from_arrow
 from pktable.format.types import to_arrow as arrow_type
-from pktable.metadata_tables import expect_name
 from pktable.predicate.dialect import SPARK
 from pktable.predicate.duckdb_sql import LETTER_CASE
 from pktable.predicate.literals import general
@@ -146,8 +145,6 @@ def _as_written(text: str, written: Mapping[str, str]) -> str:
 
 def _source(names: Names, found: Found, reference: Reference, name: str) -> Source:
     """Return a table at the version that a reference says."""
-    if found.metadata is not None:
-        expect_name(found.metadata)
     table, travel = names.open(found), reference.travel
     if reference.changes is not None and found.metadata is None:
         changes = changes_of(table, reference.changes).to_arrow()
