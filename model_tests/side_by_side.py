@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 WITHOUT_SPARK: Final = ("-n", "logical", "-m", "not spark and not deep")
-ON_SPARK: Final = ("-n", "2", "--dist", "loadfile", "-m", "spark and not deep")  # a JVM for each
+ON_SPARK: Final = ("-m", "spark and not deep")
 PATIENCE_SECONDS: Final = 5
 
 
