@@ -115,17 +115,12 @@ class AskedTable(StoredTable):
 
         from model_tests.interop.plain import array_of
 
-        types = {"INT": pa.int32(), "STRING": pa.string()}
-
-        def column(at: int, name: str, kind: str) -> pa.Array:
-            values = [row[at] for _, row in changes]
-            if kind in types:
-                return pa.array(values, types[kind])
-            texts = [None if one is None else str(one) for one in values]
+        def column(at: int, name: str) -> pa.Array:
+            texts = [None if row[at] is None else str(row[at]) for _, row in changes]
             return array_of(texts, self.table.schema.arrow_schema.field(name).type)
 
-        columns = [column(at, name, kind) for at, (name, kind) in enumerate(self._shape.columns)]
-        return pa.table(columns, names=list(self._shape.names))
+        names = list(self._shape.names)
+        return pa.table([column(at, name) for at, name in enumerate(names)], names=names)
 
     def _rows_with_kinds(self, changes: Sequence[Change]) -> pa.Table:
         import pyarrow as pa

@@ -251,7 +251,7 @@ FINDINGS: Final = (
     ),
     Finding(
         "Bounds are stated of a column with a NaN",
-        "Java states NaN as both bounds, and paimon-rust those of the other values, beyond which a NaN lies.",
+        "Java states NaN as both bounds. paimon-rust states bounds of the other values; a NaN lies beyond them.",
         ("types-nan",),
         says="because a NaN is present",
     ),

@@ -63,7 +63,7 @@ LEFT = (
     *map("types-{}".format, FORMATS),
 )
 SOME = [name for name in HISTORIES if name not in LEFT]
-"""The histories that show bugs, one of those that cover steps, those of types that compact; `make conform` does all."""
+"""All histories but `LEFT`, which `make conform` replays, too."""
 
 
 @pytest.mark.parametrize("name", SOME)

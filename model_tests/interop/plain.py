@@ -14,9 +14,9 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.types as pt
-from pktable.cli.plain import NANOS_PER
 from pktable.cli.plain import column_of as column_of
 from pktable.cli.plain import rows_of as rows_of
+from pktable.format.types import NANOS_PER
 
 
 def _put_together(parts: Any, kind: Any) -> Any:

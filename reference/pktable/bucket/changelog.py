@@ -113,10 +113,10 @@ class CompactionChangelog:
         """Record the changes of the keys of ``window``, which holds all records that their rows are made of.
 
         Windows of a group come in key order, and `end_group` follows the last one.
-        ``merged``: the records of the inputs, also those of the greatest level that less deep ones hold (CHG-19).
-        ``folded``: the fold of ``window``. ``left_out``: the numbers of the keys whose older row stays.
+        ``merged``: all records of these keys in the files that are compacted. ``folded``: the fold of ``window``.
+        ``left_out``: the numbers of the keys whose older row stays.
         """
-        if self.from_level > 1:
+        if self.from_level > 1:  # the row before may be a record that `window` leaves out by CHG-19
             window = merged
         fresh = window.any_of_key(window.levels < self.from_level)
         if self._engine.lookup == "presence":  # a row that is there stays as it is

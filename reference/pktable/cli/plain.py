@@ -11,12 +11,12 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.types as pt
 
-NANOS_PER: Final = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
+from pktable.format.types import NANOS_PER
 
 
 def rows_of(table: Any) -> list[list[str | None]]:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pktable_spec.errors import InvalidRequestError
 
-from pktable.format.types import NANOS_PER
+from pktable.format.types import NANOS_PER, OUTSIDE_NANOS
 
 INT96: Final = np.dtype([("nanos", "<i8"), ("day", "<i4")])
 EPOCH_DAY: Final = 2_440_588  # Julian day of 1970-01-01
@@ -38,9 +38,7 @@ def expect_countable(times: pa.Table, stored: pa.Table, at: str) -> None:
 
 def uncountable(what: str) -> InvalidRequestError:
     """Return the error for a file or column, called ``what``, with a time that Arrow cannot hold."""
-    return InvalidRequestError(
-        f"{what}: a time lies outside 1677 to 2262, the range of Arrow's nanoseconds; leave the column out of the read"
-    )
+    return InvalidRequestError(f"{what}: a time {OUTSIDE_NANOS}; leave the column out of the read")
 
 
 def _pairs(times: Any, stored: Any) -> Iterator[tuple[Any, Any]]:

@@ -27,6 +27,7 @@ Value: TypeAlias = "bool | int | float | str | bytes | decimal.Decimal | None"
 PRECISIONS: Final = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 """Digits of a second that a time of an Arrow unit has."""
 NANOS_PER: Final = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
+OUTSIDE_NANOS: Final = "lies outside 1677 to 2262, the range of Arrow's nanoseconds"
 DAY_MILLIS: Final = 86_400_000
 VARIANT: Final = "VARIANT"
 NESTED: Final = frozenset({"ARRAY", "MAP", "ROW"})

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pktable.format.decimals import WIDEST, half_up
-from pktable.format.types import FLOATS, TIMESTAMPS, DataType, array_of
+from pktable.format.types import FLOATS, OUTSIDE_NANOS, TIMESTAMPS, DataType, array_of
 from pktable.format.types import to_arrow as arrow_type
 from pktable.predicate.letter_case import CASES, changed
 from pktable.predicate.regular import re2_pattern
@@ -74,9 +74,7 @@ def _scalar(literal: Literal) -> pa.Scalar:
     try:
         return array_of([literal.value], literal.type)[0]
     except OverflowError:
-        raise pa.ArrowInvalid(
-            f"a {literal.type} lies outside 1677 to 2262, the range of Arrow's nanoseconds"
-        ) from None
+        raise pa.ArrowInvalid(f"a {literal.type} {OUTSIDE_NANOS}") from None
 
 
 def expression_of(root: Expression, schema: pa.Schema) -> pc.Expression:
