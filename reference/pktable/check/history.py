@@ -244,7 +244,7 @@ class History:
                 )
 
     def _expect_next_row_id(self, current: ReadableSnapshot, adds: Entries) -> None:
-        """Expect the next row id to be greater than all ids of added files, since a commit gives it. Clauses: APP-24."""
+        """Expect the next row id to be greater than all ids of added files. A commit gives it. Clauses: APP-24."""
         files = [entry.file for entry in adds.values()]
         ends = [one.first_row_id + one.row_count for one in files if one.first_row_id is not None]
         end = max((one for one in ends if one <= GREATEST), default=0)
