@@ -62,15 +62,20 @@ class Surgeon:
         return decode_manifest_list((self.root / "manifest" / name).read_bytes(), name)
 
     def put_metas(self, name: str, metas: Sequence[ManifestFileMeta]) -> None:
-        """Rewrite a manifest list, and its size in every snapshot."""
+        """Rewrite a manifest list, and its size in every snapshot and in the tags of these."""
         data = encode_manifest_list(metas)
         (self.root / "manifest" / name).write_bytes(data)
         for number in self.snapshots():
             base, delta = self.lists(number)
+            path = self.root / f"snapshot/snapshot-{number}"
+            stored = path.read_bytes()
             if name == base:
                 self.edit_snapshot(number, base_manifest_list_size=len(data))
             if name == delta:
                 self.edit_snapshot(number, delta_manifest_list_size=len(data))
+            for tag in self.root.glob("tag/tag-*"):
+                if tag.read_bytes() == stored:
+                    tag.write_bytes(path.read_bytes())
 
     def edit_meta(self, manifest: str, **changes: Any) -> None:
         """Change what every list says of a manifest."""
