@@ -372,6 +372,7 @@ def test_a_regular_expression_finds_what_java_finds(pattern: str, expected: set[
         ("s LIKE k", "pattern"),
         ("s LIKE 'a\\\\b'", "after"),
         ("s LIKE 'a/' ESCAPE '/'", "after"),
+        ("s LIKE 'a' ESCAPE 'ab'", "ESCAPE must follow LIKE and be one character"),
         ("CASE WHEN k THEN 1 END = 1", "condition"),
         ("CASE WHEN b THEN 1 ELSE 'a' END = 1", "cannot be compared"),
         ("year(z) = 2024", "time zone of the session"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pyarrow as pa
 import pytest
@@ -162,8 +163,12 @@ def test_a_task_that_fails_leaves_nothing(table: Table, monkeypatch: pytest.Monk
 
     writer = source(table.path).writer(SCHEMA, False)
     [message] = staged(writer, [some((2, 2))])
-    with pytest.raises(RuntimeError, match="asked to fail"):
+    with (
+        mock.patch.object(staged_rows, "abort", wraps=staged_rows.abort) as aborted,
+        pytest.raises(RuntimeError, match="asked to fail"),
+    ):
         moved(writer).write(failing())
+    assert aborted.call_count == 1  # an object store would publish the rows of a sink that is closed
     assert len(left(table)) == 1
     moved(writer).abort([message, None])
     assert left(table) == []

@@ -266,7 +266,7 @@ def test_values_of_every_kind_are_stored_exactly(tmp_path: Path) -> None:
             lambda t: t.update({"n": "'a'"}),
             "set: n = \"'a'\": column n is INT, the value is STRING; write CAST.'a' AS INT.",
         ),
-        (lambda t: t.update({"n": "1 +"}), "set: n = '1 [+]'"),
+        (lambda t: t.update({"n": "1 +"}), r"(?s)set: n = '1 [+]'(?!.*a text needs quotes)"),
         (lambda t: t.update({"s": "hello world"}), "; a text needs quotes of its own: \"'hello world'\"$"),
         (lambda t: t.update({}), "set: no column to update"),
         (lambda t: t.update("n = 1"), "set: expected a dict of columns and values, found str"),

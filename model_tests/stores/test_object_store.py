@@ -362,6 +362,8 @@ def test_options_that_are_not_known_are_refused(server: Server, root: str, tmp_p
         open_store(root, {**server.options, "allow_http": "maybe"})
     with pytest.raises(InvalidRequestError, match="storage options are for object stores"):
         open_store(tmp_path, server.options)
+    with pytest.raises(InvalidRequestError, match="nosuch://a/b: expected a path or a URI of a known store"):
+        open_store("nosuch://a/b")
 
 
 def test_the_environment_gives_what_the_options_do_not(

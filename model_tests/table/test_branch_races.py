@@ -343,7 +343,8 @@ def test_who_dies_while_a_branch_is_made_or_removed_leaves_it_there_or_half_ther
                 table.branch("b")
             with pytest.raises(InvalidRequestError, match="another process is making or removing it"):
                 table.create_branch("b")
-        table.repair()
+        mended = table.repair()
+        assert ("branch b: removed, it was half made or half removed" in mended) == half
         assert not table.repair()
         assert (list(table.branches()), list(table.tags())) == (
             ["b", "other"] if there else ["other"],
