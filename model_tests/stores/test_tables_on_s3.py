@@ -65,7 +65,7 @@ def content(table: Table, **how: Any) -> dict[int, str]:
     return cities
 
 
-@covers("CMT-1", "CMT-17", "CMT-26", "RD-1")
+@covers("CMT-1", "CMT-17", "CMT-26", "CMT-47", "RD-1")
 def test_a_table_lives_its_life_on_an_object_store(server: Server, root: str, tmp_path: Path) -> None:
     table = made(root, server.options)
     local = Table.create(
@@ -97,6 +97,10 @@ def test_a_table_lives_its_life_on_an_object_store(server: Server, root: str, tm
     assert directories(server.keys(key(root)), key(root)) == directories(
         [str(path) for path in (tmp_path / "table").rglob("*") if path.is_file()], str(tmp_path / "table")
     )
+    for one in (again, local):
+        one.rollback(tag="kept")
+    assert content(again) == content(local) == dict.fromkeys(range(60), "Rome")
+    assert check(root, storage_options=server.options).findings == []
 
 
 def key(root: str) -> str:
