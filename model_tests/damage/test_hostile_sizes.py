@@ -6,6 +6,7 @@ import contextlib
 import os
 from contextlib import nullcontext
 from pathlib import Path
+from unittest import mock
 
 import fastavro
 import numpy as np
@@ -16,6 +17,7 @@ import pytest
 from pktable import CorruptFileError, InvalidRequestError, Table
 from pktable.bucket import windows
 from pktable.bucket.windows import RunBuffer
+from pktable.check.findings import Findings
 from pktable.datafile import decoded_size, orc_sizes
 from pktable.datafile.readers import LIBRARY_ERRORS, OrcRows, ParquetRows
 from pktable.format import avro, bounds
@@ -149,7 +151,8 @@ def test_rows_that_repeat_a_long_text_are_decoded_a_few_at_a_time(
         {"noise": [os.urandom(40) for _ in range(count)]}
     )  # so that the larger file is no small one
     table = repeated(count, first).append_column("noise", noise.column(0))
-    pq.write_table(table, sink, compression=codec, store_schema=False, row_group_size=20_000)
+    pages = {"write_page_index": True, "write_batch_size": 500, "data_page_size": 500}
+    pq.write_table(table, sink, compression=codec, store_schema=False, row_group_size=20_000, **pages)
     stored = ParquetRows(pa.BufferReader(sink.getvalue()), "x")
     assert stored.large == (count == 30_000)
     columns = {"k": DataType("BIGINT"), "s": DataType("STRING")}
@@ -258,6 +261,24 @@ def test_a_merge_holds_no_more_than_a_bounded_number_of_bytes_of_a_run(
     buffer.fill()
     assert buffer.more
     assert buffer.rows == 200
+
+
+@covers("SAFE-8")
+def test_a_check_keeps_an_error_without_what_was_unpacked_before_it(path: Path) -> None:
+    def unpacked(data: bytes, *, at: str) -> None:
+        try:
+            raise ValueError("a frame that holds all that was unpacked")
+        except ValueError:
+            raise CorruptFileError("block", at=at, expected="records", found=str(len(data))) from None
+
+    with (
+        mock.patch("pktable.check.manifests.decode_manifest_list", unpacked),
+        mock.patch.object(Findings, "damage", autospec=True) as damage,
+    ):
+        Table.open(path).check()
+    errors = [call.args[1] for call in damage.call_args_list]
+    assert errors
+    assert not [one for one in errors if one.__context__ or one.__cause__ or one.__traceback__]
 
 
 @covers("SAFE-8")

@@ -162,6 +162,8 @@ def test_guesses_that_are_no_records_are_dropped_and_a_missing_one_is_noticed() 
     with pytest.raises(NotInColumns):
         decode_columns(block, schema, 39, starts)
     with pytest.raises(NotInColumns):
+        decode_columns(block, schema, 39, starts[1:])
+    with pytest.raises(NotInColumns):
         decode_columns(block[:-1], schema, 40, starts)
 
 

@@ -74,6 +74,7 @@ def built(positions: Positions) -> Bitmap:
 
 @covers("DVF-2", "DVF-6")
 @given(SETS)
+@example(np.arange(60_000, CONTAINER + 3))  # of its last container an array and a run take as many bytes
 def test_a_bitmap_is_built_byte_for_byte_as_the_library_builds_it(positions: Positions) -> None:
     assert bytes(built(positions).data) == of_the_library(positions)
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from pktable import InvalidRequestError, Table
 from pktable.spark_source import data_source, staged_rows
+from pktable.store.file_io import abort
 from pktable_spec.covers import covers
 from pyspark.sql import types as st
 
@@ -164,7 +165,7 @@ def test_a_task_that_fails_leaves_nothing(table: Table, monkeypatch: pytest.Monk
     writer = source(table.path).writer(SCHEMA, False)
     [message] = staged(writer, [some((2, 2))])
     with (
-        mock.patch.object(staged_rows, "abort", wraps=staged_rows.abort) as aborted,
+        mock.patch("pktable.spark_source.staged_rows.abort", wraps=abort) as aborted,
         pytest.raises(RuntimeError, match="asked to fail"),
     ):
         moved(writer).write(failing())
