@@ -174,6 +174,11 @@ def _ddl(kind: DataType) -> str:
         return f"struct<{', '.join(f'{quoted(one.name)}: {_defined(one)}' for one in kind.children)}>"
     if kind.root in ("ARRAY", "MAP"):
         return f"{kind.root.lower()}<{', '.join(_ddl(one.type) for one in kind.children)}>"
+    return _described(kind)
+
+
+def _described(kind: DataType) -> str:
+    """Return a type as Spark describes it."""
     if kind.root in LIMITED:
         return str(replace(kind, nullable=True)).lower()
     return str(spark_type(kind).simpleString())
@@ -181,12 +186,7 @@ def _ddl(kind: DataType) -> str:
 
 def _kinds(table: Table) -> dict[str, str]:
     """Return the types of the columns as Spark describes them."""
-    return {
-        field.name: str(replace(field.type, nullable=True)).lower()
-        if field.type.root in LIMITED
-        else found.dataType.simpleString()
-        for field, found in zip(table.schema.fields, spark_schema(table.schema.fields), strict=True)
-    }
+    return {field.name: _described(field.type) for field in table.schema.fields}
 
 
 def _named(queries: Queries, words: Words, *, ends: bool = True) -> tuple[Found, Table] | None:
