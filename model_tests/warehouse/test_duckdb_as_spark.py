@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator
 from datetime import date, datetime, timezone
 from decimal import Decimal
@@ -265,6 +266,42 @@ REFUSED = [
 ]
 
 
+REFUSALS = {
+    "WITH RECURSIVE a AS (SELECT 1 AS n) SELECT * FROM a": "RECURSIVE is not supported here",
+    "SELECT id FROM t LIMIT 1 + 1": "expected a number of rows as a literal",
+    "SELECT id FROM t LIMIT 1 OFFSET id": "expected a number of rows as a literal",
+    "SELECT * FROM VALUES (1), (2, 3)": "expected rows of as many values",
+    "SELECT DISTINCT ON (id) id FROM t": "DISTINCT ON is not supported here",
+    "SELECT * EXCEPT (id) FROM t": "EXCEPT or another word is not supported here",
+    "SELECT *": "there are no columns of that",
+    "SELECT n.* FROM t": "there are no columns of that",
+    "SELECT FROM t": "expected columns after SELECT",
+    "SELECT 1 JOIN t": "expected FROM",
+    "SELECT n FROM (SELECT id FROM t) a NATURAL LEFT JOIN (SELECT n FROM r) b": "expected ON or USING",
+    "SELECT t.id FROM t ASOF JOIN r": "this kind of join is not supported here",
+    "SELECT t.id FROM t JOIN r USING (nosuch)": "expected one column of that name on each side",
+    "SELECT 1 FROM t, t": "t is the name of two tables",
+    "SELECT id FROM range(3)": "no function in place of a table",
+    "SELECT id FROM t ORDER BY 9": "expected one of the 1 columns of SELECT",
+    "SELECT * FROM (SELECT id, k FROM t) AS a (p)": "expected 2 names of columns, found 1",
+    "SELECT (SELECT id, n FROM r) FROM t": "expected a query of one column",
+    "SELECT id FROM t WHERE id IN (SELECT id, n FROM r)": "expected a query of one column",
+    "SELECT lag(id, k) OVER (ORDER BY id) FROM t": "expected a number of rows as a literal",
+    "SELECT lag(id, 1, 'x') OVER (ORDER BY id) FROM t": "expected a default of INT",
+    "SELECT sum(id) OVER (ORDER BY id RANGE BETWEEN 1 PRECEDING AND CURRENT ROW) FROM t": "expected a frame of ROWS",
+    "SELECT sum(id) OVER (ORDER BY id ROWS 1 + 1 PRECEDING) FROM t": "expected a frame of ROWS",
+    "SELECT count(DISTINCT id, k) FROM t": "DISTINCT of several values is not supported here",
+    "SELECT sum(s) FROM t": "expected a number, found STRING",
+    "SELECT avg(CAST(m AS DECIMAL(30, 2))) FROM t": "CAST to DOUBLE",
+    "SELECT id, k FROM t UNION SELECT id FROM r": "expected queries of as many columns, found 2 and 1",
+    "SELECT d FROM t UNION SELECT id FROM r": "DATE and INT cannot be in one column here",
+    "SELECT row_number(id) OVER (ORDER BY id) FROM t": "THIS is not supported here",
+    "SELECT sum(id) OVER w FROM t WINDOW w AS (ORDER BY id)": "WINDOW is not supported here",
+    "SELECT id FROM t FOR UPDATE": "LOCKS is not supported here",
+}
+"""Queries that are no SQL, or not supported, and what is said of them."""
+
+
 def table_of(columns: str, rows: list[tuple[Any, ...]], lake: Warehouse, name: str) -> None:
     made = lake.create_table(name, columns, primary_key="id")
     names = made.columns
@@ -354,3 +391,10 @@ def test_what_may_differ_is_refused(lake: Warehouse, query: str) -> None:
     with pytest.raises(InvalidRequestError, match=r"^sql: ") as refused:
         lake.query(query)
     assert "__pktable" not in str(refused.value)
+
+
+@covers("WH-28")
+@pytest.mark.parametrize(("query", "message"), REFUSALS.items())
+def test_a_refusal_says_what_is_not_understood(lake: Warehouse, query: str, message: str) -> None:
+    with pytest.raises(NeedsSparkError, match=f"^sql: .*{re.escape(message)}"):
+        lake.query(query)
