@@ -143,6 +143,67 @@ def test_a_tag_keeps_what_expires(filled: Path, cli: Run) -> None:
     assert "snapshot 1 does not exist or has expired" in err
 
 
+@covers("BRN-1", "BRN-10")
+def test_a_branch_is_made_read_taken_over_listed_and_removed(filled: Path, tmp_path: Path, cli: Run) -> None:
+    rows = written(tmp_path / "more.jsonl", [{**LINES[2], "id": 4}])
+    latest = Table.open(filled).snapshots()[-1].id
+    assert cli("branch", filled, "b") == (0, f"branch b begins with snapshot {latest}\n", "")
+    assert cli("branch", filled, "bare", "--empty") == (0, "branch bare is empty\n", "")
+    assert cli("branch", filled, "--format", "csv") == (
+        0,
+        f"branch,snapshot\nb,{latest}\nbare,\n",
+        "",
+    )
+    assert cli("write", filled, rows, "--branch", "b")[0::2] == (0, "")
+    read = ("read", filled, "--columns", "id", "--where", "id = 4", "--fresh", "--format", "csv")
+    assert (cli(*read)[1], cli(*read, "--branch", "b")[1]) == ("id\n", "id\n4\n")
+    code, out, err = cli("branch", filled, "b", "--fast-forward", "--format", "jsonl")
+    assert (code, err) == (0, "")
+    assert json.loads(out) == {
+        "branch": "b",
+        "snapshots": [latest + 1, latest + 2][: len(json.loads(out)["snapshots"])],
+    }
+    assert cli(*read)[1] == "id\n4\n"
+    assert cli("branch", filled, "b", "--fast-forward") == (0, "nothing to do\n", "")
+    assert cli("branch", filled, "b", "--delete") == (0, "removed branch b\n", "")
+    for arguments, message in (
+        (("--delete",), "--delete: expected a NAME, found none"),
+        (("b", "--delete", "--empty"), "branch b: expected one of --empty, --delete"),
+        (("b", "--delete"), "b"),
+    ):
+        code, out, err = cli("branch", filled, *arguments)
+        assert (code, out) == (2, "")
+        assert message in err
+
+
+@covers("CMT-42", "CMT-48")
+def test_a_table_goes_back_and_is_cleaned(filled: Path, tmp_path: Path, cli: Run) -> None:
+    before = [one.id for one in Table.open(filled).snapshots()]
+    assert cli("write", filled, written(tmp_path / "more.jsonl", [{**LINES[2], "id": 4}]))[0] == 0
+    later = [one.id for one in Table.open(filled).snapshots()][len(before) :]
+    shown = f"snapshot {later[0]}" if len(later) == 1 else f"snapshots {later[0]} to {later[-1]}"
+    assert cli("rollback", filled, "--snapshot", before[-1]) == (0, f"removed {shown}\n", "")
+    assert cli("rollback", filled, "--snapshot", before[-1]) == (0, "nothing to do\n", "")
+    assert cli("clean", filled) == (0, "nothing to do\n", "")  # nothing is a day old
+    limit = 1 << 42
+    asked = json.loads(cli("clean", filled, "--older-than", limit, "--dry-run", "--format", "jsonl")[1])
+    assert asked == {"files": asked["files"], "bytes": asked["bytes"], "dry_run": True}
+    code, out, err = cli("clean", filled, "--older-than", limit)
+    assert (code, out, err) == (0, f"deleted {asked['files']} files, {asked['bytes']:,} bytes\n", "")
+    assert asked["files"] > 1
+    assert by_id(cli("read", filled, "--format", "jsonl", "--fresh")[1]) == LINES
+
+
+def test_a_repair_says_what_it_did(filled: Path, cli: Run) -> None:
+    assert cli("check", filled, "--repair")[2] == "nothing to repair\n"
+    (filled / "snapshot" / "LATEST").write_text("1")
+    assert cli("check", filled, "--repair")[2] == "LATEST: written as 2, found 1\n"
+
+
+def test_the_version_is_told(cli: Run) -> None:
+    assert cli("--version") == (0, f"pktable {pktable.__version__}\n", "")
+
+
 def test_csv_comes_back_as_it_was(filled: Path, tmp_path: Path, cli: Run) -> None:
     copy = tmp_path / "copy"
     assert cli("create", copy, "--columns", COLUMNS, "--primary-key", "id")[0] == 0
