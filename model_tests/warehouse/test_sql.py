@@ -567,6 +567,40 @@ def test_what_is_not_understood_is_refused_and_nothing_is_written(lake: Any) -> 
         ("ALTER TABLE r FROB", "expected ADD"),
         ("SHOW PARTITIONS r", "has no partitions"),
         ("SHOW TABLES IN nosuch", "nosuch"),
+        ("CREATE TABLE a.b.c (id INT)", "expected a name such as database.table"),
+        ("CREATE OR REPLACE TABLE r2 (id INT)", "DROP the table, and CREATE it"),
+        ("CREATE TABLE r2", "expected either columns, or AS and a query"),
+        ("CREATE TABLE r2 (id INT) AS SELECT 1 AS id", "expected either columns, or AS and a query"),
+        ("CREATE TABLE r2 (id INT GENERATED ALWAYS AS (1))", "GENERATED"),
+        ("CREATE TABLE r2 (id INT) PARTITIONED BY (id % 2)", "id % 2: expected the name of a column of the table"),
+        ("ALTER TABLE r ALTER COLUMN n AFTER a.b", "columns inside of columns cannot be changed"),
+        ("CREATE DATABASE a.b", "expected a name, or paimon and a name"),
+        ("ALTER TABLE r RENAME TO a.b.c", "expected a name such as database.table"),
+        ("ALTER TABLE r DROP id", "expected COLUMN or PARTITION"),
+        ("ALTER TABLE r ALTER COLUMN n FROB", "expected TYPE, COMMENT, DROP NOT NULL, FIRST or AFTER"),
+        ("ALTER TABLE r CREATE TAG t1 AS OF VERSION x", "expected the id of a snapshot"),
+        ("CALL sys.compact(table => 'r', order_strategy => 'zorder', order_by => 'n')", "not put in another order"),
+        ("CALL sys.compact(table => 'r', where => 'id = 1', partitions => 'id=1')", "one of where and partitions"),
+        ("CALL sys.compact(table => 'r', partitions => 'x=1')", "partitions: expected such as"),
+        ("CALL sys.rescale(table => 'r', bucket_num => 9, partitions => 'x=1')", "partitions"),
+        ("CALL sys.expire_snapshots(table => 'r')", "expected retain_max or older_than"),
+        ("CALL sys.expire_snapshots(table => 'r', retain_max => 1, retain_min => 2)", "expected retain_max of 2"),
+        ("CALL sys.create_tag_from_timestamp(table => 'r', tag => 'late', timestamp => 9999999999999)",
+         "no snapshot is of 9999999999999 or later"),
+        ("CALL sys.compact(table => 'r', where => id)", "expected a number, a text, TRUE, FALSE or NULL"),
+        ("CALL sys.create_tag(table => 'r', tag => true)", "tag: expected str, found True"),
+        ("SELECT * FROM `r$files` CHANGES FROM VERSION 1", "a metadata table has no changes"),
+        ("SELECT * FROM r TIMESTAMP AS OF NULL", "expected a time, found NULL"),
+        ("INSERT INTO r IF NOT EXISTS VALUES (1)", "IF NOT EXISTS is not supported"),
+        ("INSERT INTO r", "expected a query or VALUES"),
+        ("UPDATE r SET n =", "expected a value"),
+        ("MERGE INTO r USING r s ON r.id = s.id WHEN NOT MATCHED BY SOURCE THEN UPDATE SET *", "has no source row"),
+        ("MERGE INTO r USING r s ON r.id = s.id WHEN NOT MATCHED THEN INSERT (id, n) VALUES (1)",
+         "expected 2 values, found 1"),
+        ("SELECT * FROM r VERSION AS OF", "expected a version or a time"),
+        ("DESCRIBE r id garbage", "expected the end, found .id"),
+        ("UPDATE r$files SET n = 1", "backquotes"),
+        ("TRUNCATE TABLE nosuch", "nosuch"),
         ("SELECT 1; SELECT 2", "one statement"),
         (" ", "expected a statement"),
         ("SELECT 'x", "not closed"),
@@ -576,8 +610,14 @@ def test_what_is_not_understood_is_refused_and_nothing_is_written(lake: Any) -> 
         assert "\n" not in str(raised.value), statement
     assert lake.warehouse.table("db.r").snapshots()[-1].id == before
     assert lake.warehouse.tables("db") == sorted(set(lake.warehouse.tables("db")) - {"r2"})
+    with pytest.raises(InvalidRequestError, match="expected the text of a statement, found int"):
+        lake.sql(1)
     with pytest.raises(InvalidRequestError, match="SparkSession"):
         pktable.session(None, warehouse="x")
+    with pytest.raises(InvalidRequestError, match="catalog: expected a name, found 'a b'"):
+        pktable.session(spark_session(), warehouse=lake.warehouse, catalog="a b")
+    with pytest.raises(InvalidRequestError, match="and no other settings"):
+        pktable.session(spark_session(), warehouse=lake.warehouse, storage_options={})
 
 
 @covers("WH-17")
