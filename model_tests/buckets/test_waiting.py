@@ -147,6 +147,8 @@ def test_statements_are_refused_while_rows_wait(tmp_path: Path) -> None:
             InvalidRequestError, match=r"rows that wait for a bucket; compact the table first"
         ):
             statement()
+    with pytest.raises(InvalidRequestError, match="compacted whole; leave where out"):
+        table.compact(where="k = 1")
     table.compact()
     table.update({"v": "k * 10"}, where="k < 2")
     table.compact()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +49,32 @@ def test_a_tag_gets_another_name_or_another_snapshot(tmp_path: Path) -> None:
     assert table.tags()["first"].id == 1
     table.replace_tag("first")
     assert table.tags()["first"].id == latest
+    empty = Table.create(tmp_path / "empty", COLUMNS, primary_key="id")
+    with pytest.raises(InvalidRequestError, match="tag 'one': the table has no snapshot yet"):
+        empty.replace_tag("one")
+
+
+@covers("WH-9")
+@pytest.mark.parametrize(
+    ("stored", "expected"),
+    [
+        ([2024, 2, 29, 23, 58, 59, 123_456_789], datetime(2024, 2, 29, 23, 58, 59, 123_000)),
+        ([2024, 2, 29, 23, 58], datetime(2024, 2, 29, 23, 58)),
+        ("2024-02-29T23:58:59.123456789", datetime(2024, 2, 29, 23, 58, 59, 123_000)),
+    ],
+)
+def test_a_tag_shows_the_time_that_paimon_has_stored_in_it(
+    tmp_path: Path, stored: object, expected: datetime
+) -> None:
+    table = made(tmp_path)
+    table.create_tag("one")
+    file = tmp_path / "tag" / "tag-one"
+    fields = {**json.loads(file.read_text()), "tagCreateTime": stored, "tagTimeRetained": 86400.0}
+    del fields["pktable.crc32"]
+    file.write_text(json.dumps(fields))
+    (row,) = table.metadata("tags").to_pylist()
+    assert row["create_time"] == expected.replace(tzinfo=timezone.utc)
+    assert row["time_retained"] == "86400.0"
 
 
 @covers("WH-20")

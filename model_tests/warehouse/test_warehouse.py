@@ -128,8 +128,10 @@ def test_a_renamed_table_has_its_rows_and_its_old_name_is_free(tmp_path: Path) -
     assert lake.table("old.orders_2024").to_arrow().to_pylist() == ROWS
     (tmp_path / "shop.db" / "taken").mkdir()
     (tmp_path / "shop.db" / "taken" / "file").touch()
-    with pytest.raises(InvalidRequestError, match="expected nothing there"):
-        lake.rename_table("shop.items", "taken")
+    (tmp_path / "shop.db" / "file").touch()
+    for name in ("taken", "file"):
+        with pytest.raises(InvalidRequestError, match="expected nothing there"):
+            lake.rename_table("shop.items", name)
 
 
 @covers("WH-6")
@@ -163,6 +165,11 @@ def test_a_name_that_is_not_there_or_not_allowed_is_refused_with_what_there_is(t
         (lambda: lake.table(7), r"expected a name such as"),  # type: ignore[arg-type]
         (lambda: lake.table("\ud800"), r"expected a name such as"),
         (lambda: Warehouse(""), r"expected the directory or URI"),
+        (lambda: Warehouse("s3://"), r"expected a URI such as s3://bucket/path"),
+        (
+            lambda: Warehouse("x", store=LocalFileIO(), storage_options={"a": "b"}),
+            r"either store=… or storage_options=…",
+        ),
         (lambda: Warehouse(tmp_path, runner="spark"), r"without Spark"),
     ):
         with pytest.raises(InvalidRequestError, match=message):
