@@ -9,7 +9,7 @@ STAMP := .venv/.pktable-stamp
 PYSPARKS := 4.0.0 4.1.4 4.2.1 4.3.0
 CACHES := $(or $(filter /%,$(XDG_CACHE_HOME)),$(HOME)/.cache)/pktable
 
-.PHONY: help verify test deep room test-oldest test-minors interop conform lint trace tla hunt simulate hammer mutants bench bench-roaring bench-paimon docs clean clean-caches java
+.PHONY: help verify test unasked deep room test-oldest test-minors interop conform lint trace tla hunt simulate hammer mutants bench bench-roaring bench-paimon docs clean clean-caches java
 
 help:  ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -19,6 +19,9 @@ verify: java $(STAMP)  ## check every promise: histories, the corpus and real in
 
 test: java $(STAMP)  ## run the tests (those marked deep excepted)
 	@$(BIN)/python -m model_tests.side_by_side
+
+unasked: java $(STAMP)  ## run the tests under coverage, and list the refusals that none of them asks for (half an hour)
+	@$(BIN)/python -m model_tests.unasked
 
 deep: java $(STAMP)  ## check everything there is, by fresh seeds (hours; MINUTES=60 of them hunt)
 	@$(BIN)/python -m model_tests.deep --hunt $(or $(MINUTES),60)
