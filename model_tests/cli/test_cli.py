@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
-from pktable import Table
+from pktable import Table, Warehouse
 from pktable.cli import run
 from pktable.cli.files import read_rows
 from pktable.cli.output import Format, print_rows
@@ -552,3 +552,27 @@ def test_spark_reads_what_this_process_reads(filled: Path, cli: Run) -> None:
     on_spark = by_id(cli("read", filled, "--format", "jsonl", "--columns", columns, "--spark")[1])
     assert on_spark == here
     assert not math.isnan(here[0]["f"])
+
+
+@pytest.mark.spark
+@covers("WH-10", "WH-13")
+def test_sql_by_spark_carries_out_statements(tmp_path: Path, cli: Run) -> None:
+    Warehouse(tmp_path).create_database("shop")
+
+    def sql(statement: str, *more: str) -> tuple[int, str, str]:
+        return cli("sql", statement, "--warehouse", tmp_path, "--spark", "--format", "csv", *more)
+
+    code, out, _ = sql("CREATE TABLE shop.t (id BIGINT, n INT) TBLPROPERTIES ('primary-key' = 'id')")
+    assert (code, out) == (0, "")
+    code, out, _ = sql("INSERT INTO t VALUES (1, 10), (2, 20)", "--database", "shop")
+    assert (code, out.partition(",")[0]) == (0, "num_affected_rows")
+    code, out, _ = sql("SELECT n, id FROM t ORDER BY id DESC", "--database", "shop")
+    assert (code, out) == (0, "n,id\n20,2\n10,1\n")
+    for statement, message in (
+        ("SELECT * FROM shop.tt", "did you mean t"),
+        ("SELECT nosuch FROM shop.t", "line 1 pos 7\n"),
+        ("SELECT raise_error('asked to fail') FROM shop.t", "asked to fail"),
+    ):
+        code, out, err = sql(statement)
+        assert (code, out, err.count("\n")) == (2, "", 1), err
+        assert message in err

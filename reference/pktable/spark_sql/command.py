@@ -31,5 +31,5 @@ def carried_out(warehouse: Warehouse, statement: str, database: str) -> pa.Table
         with raised_here():
             return as_arrow(lake.sql(statement))
     except PySparkException as error:
-        first = str(error).strip().partition("\n")[0]
+        first = str(error).strip().partition("\n")[0].rstrip(";")
         raise InvalidRequestError(f"Spark: {first}") from None

@@ -9,19 +9,24 @@ import subprocess
 import sys
 
 from pktable_spec.errors import InvalidRequestError
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from pktable.run.spark import daemon
 
 JAVA_NEEDED = 17
+LOGS_OF_ERRORS = "SQLQueryContextLogger", "DataFrameQueryContextLogger"
+"""They log a page of Java for each error that is raised. A command says what is wrong in a line."""
 HOW_TO_GET_JAVA = "install a JDK (Debian: apt-get install openjdk-17-jdk-headless) or point JAVA_HOME at one"
 
 
 def spark_session(*, cores: str = "*") -> SparkSession:
-    """Return the session that SPARK_REMOTE asks for, as Spark's own shell does; `local_session` without it.
+    """Return the session of a command: what SPARK_REMOTE asks for, as in Spark's own shell; else `local_session`.
 
     Raises InvalidRequestError if what Spark Connect needs is not installed.
     """
+    for name in LOGS_OF_ERRORS:
+        PySparkLogger.getLogger(name).disabled = True
     remote = os.environ.get("SPARK_REMOTE")
     if not remote:
         return local_session(cores=cores)
