@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import functools
 import operator
+import re
 import warnings
 from collections.abc import Callable, Iterator
 from decimal import Decimal
@@ -218,6 +219,50 @@ def test_a_long_expression_is_taken_and_a_deep_one_is_refused() -> None:
             deep = ~deep
         with pytest.raises(InvalidRequestError, match="where: the expression is nested too deeply"):
             condition_text(deep, FIELDS)
+
+
+@covers("WH-32")
+def test_what_polars_can_say_and_sql_cannot_is_refused_by_name() -> None:
+    pl = pytest.importorskip("polars", reason="polars is not installed")
+    k = pl.col("k")
+    for one, problem in (
+        (k + 1, "Plus"),
+        (pl.lit(True), "Literal"),
+        (pl.col("s").str.contains("a"), "Contains"),
+        (k.is_duplicated(), "IsDuplicated"),
+        (k.is_in(pl.col("i64")), "i64"),
+        (k.is_in(k.filter(k > 1)), "{'input': {'Column': 'k'}, 'by': {'Binar"),
+        (k.is_in(pl.lit("a")), "String"),
+    ):
+        with pytest.raises(InvalidRequestError, match=f": {re.escape(problem)} has no text here"):
+            condition_text(one, FIELDS)
+
+
+class Pickled:
+    """An expression that pickles as another version of pyarrow may do it."""
+
+    def __init__(self, make: Callable[[pa.Buffer], pc.Expression], *entries: tuple[str, str]) -> None:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_file(sink, pa.schema([], metadata=pa.KeyValueMetadata(entries))):
+            pass
+        self.reduced = make, (sink.getvalue(),)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self.reduced
+
+
+@covers("WH-32")
+def test_an_expression_that_pyarrow_pickles_in_another_way_is_not_taken_apart() -> None:
+    make, field = (pc.field("k") == 1).__reduce__()[0], ("field_ref", "k")
+    assert parts_of(Pickled(make, field)).name == "k"
+    for one, problem in (
+        (pc.field(0) == 1, "Serialization of non-name field_refs"),
+        (Pickled(pc.field, field), "an expression that field makes"),
+        (Pickled(make, field, field), "more than one tree"),
+        (Pickled(make, ("table_ref", "k")), "an entry 'table_ref'"),
+    ):
+        with pytest.raises(ValueError, match=problem):
+            parts_of(one)
 
 
 @covers("WH-33")

@@ -20,6 +20,8 @@ from pktable import Table
 from pktable.format.types import parse_columns, values_of
 from pktable.predicate import Bounds, Predicate, key_equalities, may_match, parse
 from pktable.predicate import to_arrow as expression
+from pktable.predicate.duckdb_sql import duckdb_text
+from pktable.predicate.spark_sql import spark_text
 from pktable_spec.covers import covers
 from pktable_spec.errors import InvalidRequestError
 
@@ -358,6 +360,8 @@ def test_a_regular_expression_finds_what_java_finds(pattern: str, expected: set[
         ("s = 'open", "a quote is not closed"),
         ("k = 1e", "expected a number"),
         ("k = 1.5e", "expected a number"),
+        ("X'zz' = y", "expected hexadecimal digits"),
+        ("X'1_1' = y", "expected hexadecimal digits"),
         ("(k = 1", "line 1"),
         ("nosuch = 1", "columns are id, k, n"),
         ("x.k = 1", "x is not known here"),
@@ -382,6 +386,15 @@ def test_a_regular_expression_finds_what_java_finds(pattern: str, expected: set[
         ("floor(f) = 1", "of a floating-point number"),
         ("m / 2 = 1", "CAST one to DOUBLE"),
         ("date_add(w, 1) > d", "expected a DATE and an INT"),
+        ("date_sub(d, 1, MONTH) > d", "Expected at most 2 arguments"),
+        ("datediff(DAY, d, d, d) = 1", "Expected at most 3 arguments"),
+        ("datediff(MONTH, d, d) = 1", "unit is not supported there"),
+        ("datediff(d) = 1", "a function lacks an argument"),
+        ("mod(k, 2, 3) = 1", "Expected at most 2 arguments"),
+        ("k IN ()", "expected a value in the parentheses"),
+        ("k IS TRUE", "expected IS [NOT] NULL, TRUE or FALSE"),
+        ("abs(s) = 1", "expected a number, found STRING"),
+        ("s = '\ud800'", "expected whole characters, found half a surrogate pair"),
         ("m DIV 2 = 1", "expected integers"),
         ("round(m, -1) = 0", "places from 0 on"),
         ("trim(BOTH 'x' FROM s) = ''", "expression is not supported there"),
@@ -434,6 +447,25 @@ def test_what_is_not_understood_is_refused_by_name(where: str, named: str) -> No
     with pytest.raises(InvalidRequestError, match=re.escape(named)) as caught:
         parse(where, FIELDS)
     assert "\n" not in str(caught.value)
+
+
+def test_what_is_no_text_is_no_condition() -> None:
+    where: Any = b"k = 1"
+    with pytest.raises(InvalidRequestError, match="where: expected SQL text, found bytes"):
+        parse(where, FIELDS)
+
+
+def test_a_time_finer_than_microseconds_has_no_text_for_spark() -> None:
+    found = parse("t = '2024-01-01 00:00:00.000000001'", parse_columns("t TIMESTAMP(9)"))
+    with pytest.raises(
+        InvalidRequestError, match=r"where: 2024-01-01T00:00:00\.000000001 is finer than a microsecond"
+    ):
+        spark_text(found.root)
+
+
+def test_a_text_with_the_character_nul_has_no_text_for_duckdb() -> None:
+    with pytest.raises(InvalidRequestError, match="a text with the character NUL is not supported"):
+        duckdb_text(parse("s = 'a\0b'", FIELDS).root)
 
 
 def test_columns_that_differ_in_case_are_told_apart() -> None:

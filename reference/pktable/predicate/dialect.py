@@ -13,6 +13,9 @@ from typing import Any, ClassVar, Final
 from sqlglot import TokenType, exp
 from sqlglot.dialects.spark import Spark
 
+MOST_ARGUMENTS: Final = {exp.DateDiff: 3, exp.Mod: 2, exp.TsOrDsAdd: 2}
+"""Functions of which sqlglot leaves out the arguments that are too many."""
+
 
 class Spark4(Spark):  # type: ignore[misc]
     """Spark since 4.0: a doubled quote inside quotes is a quote."""
@@ -26,7 +29,15 @@ class Spark4(Spark):  # type: ignore[misc]
         TYPE_MAPPING: ClassVar = {**Spark.Generator.TYPE_MAPPING, exp.DataType.Type.TIME: "TIME"}
 
     class Parser(Spark.Parser):  # type: ignore[misc]
-        """Expects AND, WHEN and THEN, and a value on both sides of each comma. Clauses: STM-13."""
+        """Expects AND, WHEN and THEN, a value on both sides of each comma, and no argument too many.
+
+        Clauses: STM-13.
+        """
+
+        def validate_expression(self, expression: Any, args: Any = None) -> Any:
+            if args and len(args) > MOST_ARGUMENTS.get(type(expression), len(args)):
+                self.raise_error(f"Expected at most {MOST_ARGUMENTS[type(expression)]} arguments")
+            return super().validate_expression(expression, args)
 
         def _parse_csv(self, parse_method: Any, sep: TokenType = TokenType.COMMA) -> Any:
             count = 0

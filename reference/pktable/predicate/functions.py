@@ -112,8 +112,6 @@ def days_later(resolver: Resolver, node: Any) -> Expression:
     days = resolver.expression(node.expression)
     if date.type.root != "DATE" or days.type.root not in ("TINYINT", "SMALLINT", "INT"):
         raise resolver.error(f"expected a DATE and an INT, found {date.type} and {days.type}", node)
-    if str(node.args.get("unit") or "DAY").upper() != "DAY":
-        raise resolver.error("expected days", node)
     return tree.Call("date_add", (date, days), date.type)
 
 

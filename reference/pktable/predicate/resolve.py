@@ -73,8 +73,10 @@ def _resolved(
         return found
     except errors.ParseError as error:
         raise InvalidRequestError(f"{at}: {_parse_problem(error)}") from None
-    except errors.TokenError:
-        raise InvalidRequestError(f"{at}: a quote is not closed") from None
+    except errors.TokenError as error:
+        has_quotes = str(error.__cause__).startswith("Numeric string")
+        problem = "expected hexadecimal digits" if has_quotes else "a quote is not closed"
+        raise InvalidRequestError(f"{at}: {problem}") from None
     except RecursionError:
         raise InvalidRequestError(f"{at}: expression is nested too deeply") from None
 
