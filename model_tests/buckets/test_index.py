@@ -222,6 +222,21 @@ def test_a_damaged_index_file_is_refused(
     assert [one.severity for one in check(tmp_path / "t").findings] == ["error"]
 
 
+@covers("BKT-2", "BKT-10")
+@pytest.mark.parametrize("bucket", [-1, 1 << 16])
+def test_an_index_of_a_bucket_that_cannot_be_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bucket: int
+) -> None:
+    table = new_table(tmp_path / "t", room=3)
+    table.upsert(rows(range(5)))
+    surgeon, last = Surgeon(tmp_path / "t"), table.snapshots()[-1].id
+    first, *others = surgeon.index(last)
+    surgeon.put_index(last, [replace(first, bucket=bucket), *others])
+    monkeypatch.setattr(hash_index, "OPENED", Cache(1000))
+    with pytest.raises(CorruptFileError, match=f"bucket of a hash index: expected 0 to .*, found {bucket}"):
+        Table.open(tmp_path / "t").upsert(rows([9]))
+
+
 def _rewrite(table: Table, bucket: int, change: Callable[[Any, Any], Any]) -> None:
     """Change the hashes of a bucket in its file and in the index manifest; ``change`` gets those of another, too."""
     last = table.snapshots()[-1].id

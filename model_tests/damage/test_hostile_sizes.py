@@ -252,6 +252,34 @@ def test_damaged_metadata_of_an_orc_file_ends_in_an_error_of_the_file(codec: str
 
 
 @covers("SAFE-8")
+@pytest.mark.parametrize("codec", ["zlib", "snappy", "zstd", "lz4"])
+def test_metadata_of_an_orc_file_that_unpacks_to_too_much_is_refused(
+    codec: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink = pa.BufferOutputStream()
+    po.write_table(pa.table({"k": range(100), "s": ["a"] * 100}), sink, compression=codec)
+    source = pa.BufferReader(sink.getvalue())
+    monkeypatch.setattr(orc_sizes, "MOST_UNPACKED", 20)
+    found = "[0-9]{3}" if codec == "snappy" else "more than 20"
+    with pytest.raises(ValueError, match=f"metadata of an ORC file unpacks to {found} bytes"):
+        orc_sizes.rows_at_once(source, po.ORCFile(source), ["k", "s"], 10)
+
+
+@covers("SAFE-8")
+def test_an_orc_file_that_is_another_than_the_one_that_was_opened_is_refused() -> None:
+    def stored(*names: str) -> pa.BufferReader:
+        sink = pa.BufferOutputStream()
+        po.write_table(pa.table({name: [1] for name in names}), sink, compression="uncompressed")
+        return pa.BufferReader(sink.getvalue())
+
+    opened = po.ORCFile(stored("k", "n", "s"))
+    files = [stored("k", "n" * size) for size in range(1, 100)]
+    other = next(one for one in files if po.ORCFile(one).file_footer_length == opened.file_footer_length)
+    with pytest.raises(ValueError, match="2 columns in the footer, 3 in the schema"):
+        orc_sizes.rows_at_once(other, opened, ["k"], 10)
+
+
+@covers("SAFE-8")
 def test_a_merge_holds_no_more_than_a_bounded_number_of_bytes_of_a_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

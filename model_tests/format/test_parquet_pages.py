@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from pktable.datafile.page_index import PageBounds, PageLayout, consistent_pages
 from pktable.datafile.parquet_footer import read_page_index
 from pktable.datafile.readers import LIBRARY_ERRORS, ParquetRows
 from pktable.datafile.row_ranges import RowRanges, around, together, where_true
+from pktable.datafile.thrift_compact import LIST, STRUCT, CompactReader
 from pktable.format.types import DataType
 from pktable.predicate import parse
 from pktable_spec.covers import covers
@@ -161,6 +164,60 @@ def test_a_page_index_that_cannot_be_parsed_is_not_used(tmp_path: Path) -> None:
         path.write_bytes(data[: end - size] + b"\xfa" * size + data[end:])
         assert opened(path).page_bounds(0, list(COLUMNS)).keys() < set(COLUMNS)
         expect_right(read(path, FLAT, np.array([[5, 6]])), FLAT, np.array([[5, 6]]))
+
+
+@covers("RD-11")
+def test_bounds_of_more_or_fewer_pages_than_there_are_bound_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "f.parquet"
+    pq.write_table(pa.table({"long": range(ROWS)}), path, write_page_index=True, max_rows_per_page=4)
+    data = path.read_bytes()
+    null_pages = data.index(b"\x19\xa1" + b"\x02" * 10)
+    assert opened(path).page_bounds(0, ["long"]).keys() == {"long"}
+    path.write_bytes(data[: null_pages + 1] + b"\x91" + data[null_pages + 2 :])
+    assert opened(path).page_bounds(0, ["long"]) == {}
+
+
+@covers("RD-11")
+@pytest.mark.parametrize("batch_rows", [10, 1000])
+def test_a_row_group_with_fewer_rows_than_its_footer_says_is_damage(batch_rows: int) -> None:
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"long": range(ROWS)}), sink)
+    data = sink.getvalue().to_pybytes()
+    at = data.rindex(b"\x16\x50") + 1  # the last number of rows is that of the row group
+    rows = ParquetRows(pa.BufferReader(data[:at] + b"\x52" + data[at + 1 :]), "the file")
+    with pytest.raises(ValueError, match="40 of 41 rows in row group 0"):
+        list(rows.tables({"long": NAMES["long"]}, ranges=None, batch_rows=batch_rows))
+
+
+@covers("RD-11")
+def test_a_file_that_is_cut_while_it_is_read_ends_in_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pktable.datafile.readers.LIKELY_BYTES", 0)
+    path = file_of(tmp_path / "f.parquet", max_rows_per_page=4)
+    rows, ranges = opened(path), np.array([[37, 38]])
+    expect_right(
+        list(rows.tables({"double": NAMES["double"]}, ranges=ranges, batch_rows=9)), ["double"], ranges
+    )
+    os.truncate(path, 100)
+    with pytest.raises(ValueError, match=r"0 of [0-9]+ bytes at [0-9]+"):
+        list(rows.tables({"double": NAMES["double"]}, ranges=ranges, batch_rows=9))
+
+
+@pytest.mark.parametrize(
+    ("read_a_value", "data", "error"),
+    [
+        (CompactReader.varint, b"\xff" * 11, "a number of more than 64 bits"),
+        (CompactReader.binary, b"\x05text", "a text that ends behind the bytes"),
+        (lambda reader: reader.skip(LIST), b"\x19" * 60, "values within values without end"),
+        (lambda reader: reader.skip(STRUCT), b"\x1c" * 60, "values within values without end"),
+    ],
+)
+def test_damaged_values_of_a_footer_are_refused(
+    read_a_value: Callable[[CompactReader], Any], data: bytes, error: str
+) -> None:
+    with pytest.raises((ValueError, IndexError), match=error):
+        read_a_value(CompactReader(data))
 
 
 @pytest.mark.parametrize(

@@ -200,6 +200,24 @@ def test_a_place_without_a_history_is_refused(tmp_path: Path, kind: str) -> None
         GitHistory(place)
 
 
+def test_a_machine_without_git_is_told_to_install_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(InvalidRequestError, match="git is not on PATH; install git"):
+        GitHistory(tmp_path)
+
+
+@pytest.mark.parametrize("commit", ["HEAD", "HEAD~1", "HEAD~2"])
+def test_a_history_that_loses_a_commit_is_not_replayed(tmp_path: Path, commit: str) -> None:
+    """Of a commit that it cannot find, git diff-tree says nothing, and goes on."""
+    repository = Repository(tmp_path / "repository")
+    for body in "123":
+        repository.write(a=body)
+    history, name = GitHistory(repository.path), repository.git("rev-parse", commit)
+    (repository.path / ".git" / "objects" / name[:2] / name[2:]).unlink()
+    with pytest.raises(InvalidRequestError, match="git diff-tree did not return every commit of the history"):
+        list(history.commits())
+
+
 # A stored stream
 
 STREAM = {
@@ -229,6 +247,13 @@ def test_a_stream_of_another_shape_is_refused(tmp_path: Path, column: str, value
     pq.write_table(pa.table(stream), tmp_path / "stream.parquet")
     with pytest.raises(InvalidRequestError, match=column):
         StoredStream(tmp_path / "stream.parquet")
+
+
+def test_a_stream_that_is_no_parquet_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("no Parquet")
+    for name in ("text", "nothing"):
+        with pytest.raises(InvalidRequestError, match=f"{name}: not a readable Parquet file: "):
+            StoredStream(tmp_path / name)
 
 
 # The command

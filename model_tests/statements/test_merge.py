@@ -310,6 +310,10 @@ def test_values_of_every_kind_are_stored_exactly(tmp_path: Path) -> None:
             lambda t: t.merge(pa.table([[1], [2]], names=["id", "id"]), on="id"),
             "source: two columns have one name; columns are id, id",
         ),
+        (
+            lambda t: t.merge(pa.table({"id": [1], "n": pa.array([1], pa.duration("s"))}), on="id"),
+            r"source: column n: Arrow type duration\[s\]: no column type holds all of its values",
+        ),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(local_table: Table, build: Any, problem: str) -> None:

@@ -235,6 +235,30 @@ def test_a_column_that_occurs_twice_is_refused(tmp_path: Path) -> None:
 
 
 @covers("TBL-4")
+@pytest.mark.parametrize(
+    ("kinds", "found"),
+    [
+        ([1.5, 2.5], ", found double$"),
+        ([b"+I", b"-D"], ", found binary$"),
+        ([1, "-D"], "$"),
+        ([2**70, 1], "$"),
+    ],
+)
+def test_row_kinds_that_are_neither_strings_nor_integers_are_refused(
+    tmp_path: Path, kinds: list[Any], found: str
+) -> None:
+    table = new_table(tmp_path, "id BIGINT, v INT")
+    columns = {"id": [1, 2], "v": [1, 2], "op": kinds}
+    dicts = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    for rows in (columns, dicts):
+        with pytest.raises(
+            InvalidRequestError, match=f"^row kinds in 'op': expected strings or integers{found}"
+        ):
+            table.write_changes(rows, row_kind="op")
+    assert table.count() == 0
+
+
+@covers("TBL-4")
 def test_a_delete_by_key_takes_no_other_columns(tmp_path: Path) -> None:
     table = new_table(tmp_path, "id BIGINT, v INT")
     with pytest.raises(

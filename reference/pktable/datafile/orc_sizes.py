@@ -224,7 +224,7 @@ def _as_it_is(chunk: bytes) -> bytes:
 
 
 def _inflated(chunk: bytes) -> bytes:
-    return zlib.decompressobj(-15).decompress(chunk, MOST_UNPACKED)
+    return zlib.decompressobj(-15).decompress(chunk, MOST_UNPACKED + 1)
 
 
 def _of_snappy(chunk: bytes) -> bytes:
@@ -263,7 +263,7 @@ def _extended(chunk: bytes, at: int, length: int) -> tuple[int, int]:
 
 
 def _of_zstd(chunk: bytes) -> bytes:
-    return bytes(pa.CompressedInputStream(pa.BufferReader(chunk), "zstd").read(MOST_UNPACKED))
+    return bytes(pa.CompressedInputStream(pa.BufferReader(chunk), "zstd").read(MOST_UNPACKED + 1))
 
 
 _CODECS: Final[Mapping[str, Unpack]] = {

@@ -82,13 +82,14 @@ class GitHistory:
             ) as process:
                 assert process.stdout is not None
                 parts = _parts(process.stdout)
-                header = next(parts, b"")
+                header, whole = next(parts, b""), True
                 for time, name, *_ in self._commits:
-                    if header.decode("ascii") != name:
+                    whole = header.decode("ascii") == name
+                    if not whole:
                         break
                     changes, header = _changes(parts)
                     yield Commit(name, int(time), changes)
-        if process.returncode or header:
+        if process.returncode or header or not whole:
             raise InvalidRequestError(
                 f"{self._repository}: git diff-tree did not return every commit of the history"
             )
