@@ -45,6 +45,8 @@ def main(how: str) -> None:
             say(id=id, unsupported="tables")
         elif how == "gives numbers":
             say(id=id, ok={"rows": [[1, "one"]]})
+        elif how == "gives no rows":
+            say(id=id, ok={"rows": [1]})
         elif how == "fails":
             say(id=id, error="NullPointerException")
 

@@ -190,6 +190,17 @@ def test_a_case_leaves_its_folder_alone(tmp_path: Path) -> None:
     assert not (tmp_path / "outside").exists()
 
 
+def test_a_case_without_its_table_is_refused(tmp_path: Path) -> None:
+    files = unpacked(STORED)
+    index = json.loads(files[INDEX])
+    index["cases"][0]["base"] = "nothing"
+    path = tmp_path / "fixtures.zip"
+    path.write_bytes(as_zip({**files, INDEX: json.dumps(index).encode()}))
+    archive = Archive(path)
+    with pytest.raises(InvalidRequestError, match="expected the table nothing, found none"):
+        archive.unpack(archive.cases[0], tmp_path / "table")
+
+
 def test_rows_are_compared_as_multisets_and_by_their_hash() -> None:
     two = Read({}, (), ({"rows": [["1", None], ["1", None]]},))
     assert two.takes([["1", None], ["1", None]])

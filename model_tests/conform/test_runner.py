@@ -23,6 +23,7 @@ WRONG = {
     "answers another request": "answers come in the order of the requests, one each",
     "lies": "the runner says that it supports the command read, and answered unsupported: tables",
     "gives numbers": "expected values that are strings or null, found 1",
+    "gives no rows": "read: expected rows, a list of lists of values, found {'rows': [1]}",
     "fails": "the runner failed to read: NullPointerException",
 }
 

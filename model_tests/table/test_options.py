@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
+import re
 from collections import Counter
 
 import pytest
 from pktable_spec.covers import covers
-from pktable_spec.errors import UnsupportedOptionError
+from pktable_spec.errors import InvalidRequestError, UnsupportedOptionError
 from pktable_spec.option_table import CHANGING_ROWS
 from pktable_spec.option_values import StatsMode
 from pktable_spec.options import (
@@ -225,6 +226,28 @@ def test_the_error_for_a_misspelled_option_names_the_closest_one(name: str, mean
 def test_the_error_names_no_option_that_is_unlike_or_that_nobody_may_set(name: str) -> None:
     (error,) = parse_options({**FIXED, name: "v"}).unwritable
     assert str(error) == f"option {name}='v' is not supported: expected {UNKNOWN}"
+
+
+@covers("TBL-9")
+@pytest.mark.parametrize(
+    ("name", "value", "problem"),
+    [
+        ("num-levels", "1", "num-levels=1: expected at least 2"),
+        *(
+            (name, value, f"{name}='{value}': expected a positive integer")
+            for name in ["dynamic-bucket.target-row-num"]
+            for value in ("0", "-1", "x", str(1 << 63))
+        ),
+        *(
+            (name, value, f"{name}='{value}': expected a number from 0 to 1")
+            for name in ["compaction.delete-ratio-threshold"]
+            for value in ("1.5", "-0.1", "nan", "x")
+        ),
+    ],
+)
+def test_a_number_outside_of_what_an_option_takes_is_refused(name: str, value: str, problem: str) -> None:
+    with pytest.raises(InvalidRequestError, match=f"^option {re.escape(problem)}$"):
+        parse_options({**FIXED, name: value})
 
 
 @covers("TBL-9")

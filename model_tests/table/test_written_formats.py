@@ -161,6 +161,25 @@ def test_a_record_that_avro_only_names_is_read_as_the_one_of_that_name(tmp_path:
 
 
 @covers("RD-11", "META-73")
+@pytest.mark.parametrize(
+    ("stored", "value", "kind"),
+    [
+        ("string", "a", "BIGINT"),
+        ("long", 1 << 40, "INT"),
+        ("bytes", b"\xff", "STRING"),
+        ("boolean", True, "DATE"),
+    ],
+)
+def test_values_of_another_type_than_the_column_are_damage(stored: str, value: Any, kind: str) -> None:
+    sink = io.BytesIO()
+    fields = [{"name": "k", "type": stored}]
+    fastavro.writer(sink, {"type": "record", "name": "row", "fields": fields}, [{"k": value}])
+    rows = AvroRows(pa.BufferReader(sink.getvalue()), "rows.avro")
+    with pytest.raises(ValueError, match=r"^values of wrong types \(Arrow"):
+        list(rows.tables({"k": parse_type(kind)}, ranges=None, batch_rows=9))
+
+
+@covers("RD-11", "META-73")
 @pytest.mark.parametrize("depth", [3, 40])
 def test_records_that_name_each_other_are_no_bomb(depth: int) -> None:
     parts: list[Any] = [{"type": "record", "name": "r0", "fields": [{"name": "n", "type": "int"}]}]
