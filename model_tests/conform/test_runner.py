@@ -50,6 +50,16 @@ def test_an_answer_that_nobody_has_asked_for_is_told_of() -> None:
         runner.end()
 
 
+def test_an_answer_of_more_bytes_than_any_has_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pktable_conform.runner.LONGEST_ANSWER", 100)
+    runner = Runner(f"{BAD} fails")
+    try:
+        with pytest.raises(RunnerError, match="answered supports by a line of more than 100 bytes"):
+            runner.supports()
+    finally:
+        runner.end()
+
+
 def test_a_runner_that_is_no_program_or_knows_another_protocol_is_refused() -> None:
     with pytest.raises(InvalidRequestError, match="cannot be started"):
         Runner("/nowhere/runner").supports()
