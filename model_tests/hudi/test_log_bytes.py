@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 import pytest
@@ -249,6 +250,29 @@ def test_the_integer_zero_and_null_are_no_ordering_value() -> None:
     kinds = [(None, None), ("Int", 0), ("Int", 1), ("Long", 0), ("String", "")]
     found = [Delete("k", None, kind, value).by_commit_time for kind, value in kinds]
     assert found == [True, True, False, False, False]
+
+
+def delete_list(key: str | None) -> bytes:
+    return encode_delete_content(DeleteContent(DELETE_VERSION, [Delete(cast(str, key), "p")]))
+
+
+def longer(content: bytes) -> bytes:
+    """The content with a byte more in its list, which the length counts."""
+    version, length = struct.unpack_from(">ii", content)
+    return struct.pack(">ii", version, length + 1) + content[8:] + b"\0"
+
+
+@pytest.mark.parametrize(
+    ("content", "match"),
+    [
+        (delete_list("k")[:7], "delete block: expected 8 bytes or more, found 7"),
+        (longer(delete_list("k")), "delete list length: expected"),
+        (delete_list(None), "found a delete without a key"),
+    ],
+)
+def test_damaged_deletes_are_refused(content: bytes, match: str) -> None:
+    with pytest.raises(CorruptFileError, match=match):
+        decode_delete_content(content, at="log")
 
 
 @pytest.mark.parametrize("version", [1, 2])

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
 import pytest
 from pktable_hudi.format.avro_schema import fields_of
+from pktable_hudi.format.history_files import decode_history
+from pktable_hudi.format.key_summary import GREATEST, LEAST, summary_of_footer
 from pktable_hudi.format.names import base_file, log_file, timeline_file
 from pktable_hudi.format.properties import decode_properties
-from pktable_hudi.format.timeline_files import decode_commit, decode_compaction_plan
+from pktable_hudi.format.timeline_files import decode_commit, decode_compaction_plan, decode_rollback_plan
 from pktable_spec.covers import covers
 from pktable_spec.errors import CorruptFileError, InvalidRequestError
 
@@ -143,3 +146,22 @@ def test_metadata_of_another_form_is_damage(data: bytes) -> None:
 def test_an_empty_commit_says_nothing() -> None:
     found = decode_commit(b"", at="file")
     assert (found.schema, found.written, found.replaced) == ("", (), frozenset())
+
+
+@pytest.mark.parametrize(
+    "data", [b"{}", b'{"instantToRollback":{"commitTime":"1"}}', b'{"instantToRollback":[]}']
+)
+def test_a_rollback_plan_that_names_no_action_is_damage(data: bytes) -> None:
+    with pytest.raises(CorruptFileError, match="rollback plan: expected a plan"):
+        decode_rollback_plan(data, at="file")
+
+
+def test_a_history_that_is_no_parquet_file_is_damage() -> None:
+    with pytest.raises(CorruptFileError, match="history: expected instants"):
+        decode_history(io.BytesIO(b"PAR1 no Parquet file PAR1"), at="file")
+
+
+@pytest.mark.parametrize("wrong", [LEAST, GREATEST])
+def test_a_key_range_that_is_no_text_is_damage(wrong: bytes) -> None:
+    with pytest.raises(CorruptFileError, match="key range: expected UTF-8"):
+        summary_of_footer({LEAST: b"a", GREATEST: b"b", wrong: b"\xff"}, at="file")
