@@ -12,6 +12,7 @@ import pytest
 from pktable import CorruptFileError, Table
 from pktable.bucket import hash_index
 from pktable.catalog.changes import CommitId
+from pktable.format.hash_index import decode_hashes, encode_hashes
 from pktable.ingest.changes import ChangeKind
 from pktable.store.cache import Cache
 from pktable.table import check
@@ -256,3 +257,10 @@ def _rewrite(table: Table, bucket: int, change: Callable[[Any, Any], Any]) -> No
         }:
             kept = {e.file_name for e in surgeon.index(snapshot.id)}
             surgeon.put_index(snapshot.id, [e for e in entries if e.file_name in kept])
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_a_hash_index_file_of_another_count_is_damage(count: int) -> None:
+    data = encode_hashes(np.array([7, 8], np.int32))
+    with pytest.raises(CorruptFileError, match=f"length of the hash index file: expected {4 * count} bytes"):
+        decode_hashes(data, count, at="file")

@@ -295,3 +295,9 @@ def test_positions_are_read_back_in_order(positions: set[int]) -> None:
 def test_positions_that_are_none_are_damage(text: bytes) -> None:
     with pytest.raises(CorruptFileError):
         decode_positions(text, 1, at="log")
+
+
+@pytest.mark.parametrize("schema", ['{"type":"fixed","name":"f","size":1}', "{"])
+def test_a_schema_that_is_not_of_a_record_is_damage(schema: str) -> None:
+    with pytest.raises(CorruptFileError, match="Avro schema: expected that of a record"):
+        decode_records([b"a"], schema, at="log")
