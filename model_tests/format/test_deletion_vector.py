@@ -238,6 +238,15 @@ def test_a_64_bit_body_of_the_wrong_shape_is_found(change: Callable[[bytearray],
 
 
 @covers("DVF-3")
+@pytest.mark.parametrize("count", [3, -1])
+def test_a_count_of_more_bitmaps_than_there_can_be_is_found(count: int) -> None:
+    body = struct.pack("<iq", 1681511377, count) + bytes(2 * 12 + 6)
+    blob = struct.pack(">i", len(body)) + body + struct.pack(">I", zlib.crc32(body))
+    with pytest.raises(CorruptFileError, match=f"bitmap count: expected at most 2, found {count}"):
+        decode(blob)
+
+
+@covers("DVF-3")
 def test_keys_that_do_not_ascend_are_found() -> None:
     one = encode_vector(DeletionVector.from_positions({1}, bits=64))[16:-4]  # key and bitmap
     body = struct.pack("<iq", 1681511377, 2) + one + one

@@ -180,8 +180,8 @@ class FastForward:
         for number, schema in here.items():
             if theirs.get(number) != schema:
                 raise self._refusal(
-                    f"it does not have {self._here.schema(number)}, as the schema has changed since it was made; "
-                    "nothing was changed"
+                    f"it does not have {self._here.schema(number)}, as the schema has changed since the snapshot "
+                    "that it began with; nothing was changed. Write the rows of the branch to the target instead"
                 )
         for number in sorted(theirs.keys() - here.keys()):
             if put_schema(self._store, self._here, theirs[number]):

@@ -261,10 +261,9 @@ def _decode_64(payload: memoryview, at: str) -> DeletionVector:
         raise CorruptFileError("bitmap count", at=at, expected=f"{_COUNT.size} bytes", found=len(payload))
     (count,) = _COUNT.unpack_from(payload)
     least = _KEY.size + len(EMPTY_DATA)
-    if not 0 <= count <= (len(payload) - _COUNT.size) // least:
-        raise CorruptFileError(
-            "bitmap count", at=at, expected=f"at most {len(payload) // least}", found=count
-        )
+    most = (len(payload) - _COUNT.size) // least
+    if not 0 <= count <= most:
+        raise CorruptFileError("bitmap count", at=at, expected=f"at most {most}", found=count)
     offset, previous = _COUNT.size, -1
     bitmaps: dict[int, Bitmap] = {}
     for _ in range(count):
