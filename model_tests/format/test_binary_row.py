@@ -113,6 +113,16 @@ def test_a_damaged_length_offset_or_header_is_found() -> None:
 
 
 @covers("META-4")
+@pytest.mark.parametrize("length", [0, 17])
+def test_a_decimal_of_no_byte_or_of_more_than_16_is_found(length: int) -> None:
+    types = [parse_type("DECIMAL(38, 0)"), parse_type("STRING")]
+    damaged = bytearray(encode_row([Decimal(10**30), "a string behind it"], types))
+    damaged[12] = length  # of the first slot, in which the offset follows
+    with pytest.raises(CorruptFileError, match="1 to 16 bytes"):
+        decode_row(bytes(damaged), types, at="row")
+
+
+@covers("META-4")
 @pytest.mark.parametrize("nanos", [1_000_000, -1])
 def test_a_part_of_a_millisecond_that_is_none_is_found(nanos: int) -> None:
     t = parse_type("TIMESTAMP(9)")

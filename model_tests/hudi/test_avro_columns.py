@@ -143,6 +143,35 @@ def test_other_types_are_left_to_fastavro(kind: Any) -> None:
         assert by_columns(schema, content_of(schema, [{"a": 1, "b": None}]), ["a"]) is None
 
 
+def of_one_record(kind: Any, value: bytes) -> tuple[dict[str, Any], bytes]:
+    schema = {"type": "record", "name": "r", "fields": [{"name": "a", "type": kind}]}
+    return schema, encode_avro_content(AvroContent(BLOCK_VERSION, [value], b"tail"))
+
+
+@covers("LOG-7")
+@pytest.mark.parametrize(
+    ("kind", "value", "message"),
+    [
+        ("boolean", b"\2", "a boolean that is neither 0 nor 1"),
+        ("long", b"\xff" * 11, "a number of more than 10 bytes"),
+        ("int", b"\2\2", "a record of another length"),
+        ("string", b"\x10a", "a value that leads out of its record"),
+        (["null", "int"], b"\4\2", "a branch that the union does not have"),
+        (logical("bytes", "decimal", precision=4, scale=2), b"\0", "a decimal of 1 bytes"),
+        (logical("bytes", "decimal", precision=4, scale=2), b"\x22" + bytes(17), "a decimal of 17 bytes"),
+        (
+            {**logical("fixed", "decimal", size=17, precision=4, scale=2), "name": "f"},
+            bytes(17),
+            "a decimal of 17 bytes",
+        ),
+    ],
+)
+def test_a_damaged_value_is_refused_for_what_is_wrong(kind: Any, value: bytes, message: str) -> None:
+    schema, content = of_one_record(kind, value)
+    with pytest.raises(CorruptFileError, match=message):
+        by_columns(schema, content, ["a"])
+
+
 @given(blocks())
 def test_damage_is_named_and_never_crashes(block: tuple[dict[str, Any], list[dict[str, Any]]]) -> None:
     schema, rows = block

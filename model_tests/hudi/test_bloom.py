@@ -24,6 +24,7 @@ from model_tests.hudi.hadoop_bloom import bits_of
 from model_tests.hudi.real_tables import base_files
 from model_tests.real_data import needs_hudi
 
+HEAD = struct.Struct(">iibi")
 KEYS = st.lists(st.binary(min_size=1, max_size=12), min_size=1, max_size=40)
 
 
@@ -98,3 +99,29 @@ def test_filters_of_other_forms_and_empty_keys_are_refused() -> None:
         decode_filter(base64.b64encode(struct.pack(">iibi", 5, 1, 0, 8) + b"\0"), SIMPLE, at="file")
     with pytest.raises(InvalidRequestError, match="different sizes"):
         found.union(filter_of([b"k"], sized_for=9, false_positives=0.2))
+
+
+@covers("LOG-13")
+@pytest.mark.parametrize(
+    ("data", "kind", "message"),
+    [
+        (HEAD.pack(-1, 1, 1, 8) + b"\0", "OTHER", "expected SIMPLE or DYNAMIC_V0, found OTHER"),
+        (HEAD.pack(-1, 1, 1, 8) + b"\0\0", SIMPLE, f"expected {HEAD.size + 1} bytes, found {HEAD.size + 2}"),
+        (HEAD.pack(-1, 0, 1, 8) + b"\0", SIMPLE, "expected hashes and bits, found 0 and 8"),
+        (HEAD.pack(-1, 1, 1, 0), SIMPLE, "expected hashes and bits, found 1 and 0"),
+        (HEAD.pack(-1, 1, 1, 8), DYNAMIC, "expected the number of rows"),
+        (
+            HEAD.pack(-1, 1, 1, 8) + struct.pack(">iii", 8, 1, 2),
+            DYNAMIC,
+            "expected a number of rows that fit, found 2",
+        ),
+        (
+            HEAD.pack(-1, 1, 1, 8) + struct.pack(">iii", 8, 1, 1) + HEAD.pack(-1, 1, 1, 8) + b"\0\0",
+            DYNAMIC,
+            f"bytes, found {2 * HEAD.size + 14}",
+        ),
+    ],
+)
+def test_a_damaged_filter_is_refused_for_what_is_wrong(data: bytes, kind: str, message: str) -> None:
+    with pytest.raises(CorruptFileError, match=message):
+        decode_filter(base64.b64encode(data), kind, at="file")
