@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 from contextlib import nullcontext
 from pathlib import Path
@@ -74,8 +75,6 @@ def test_the_message_about_a_schema_of_many_columns_is_short(path: Path) -> None
 
 @covers("SAFE-6")
 def test_all_blocks_of_a_manifest_together_unpack_to_a_bounded_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    import io
-
     stored = io.BytesIO()
     schema = {"type": "record", "name": "r", "fields": [{"name": "f", "type": "string"}]}
     fastavro.writer(stored, schema, [{"f": "x" * 1000}] * 5000, codec="zstandard", sync_interval=10_000)
@@ -83,6 +82,26 @@ def test_all_blocks_of_a_manifest_together_unpack_to_a_bounded_size(monkeypatch:
     monkeypatch.setattr(avro, "MOST_UNPACKED_BYTES", 1 << 20)
     with pytest.raises(CorruptFileError, match="at most 1048576 bytes unpacked"):
         decode_container(stored.getvalue(), "x")
+
+
+@covers("SAFE-6", "RD-11")
+def test_an_avro_file_is_refused_for_what_is_wrong_with_it() -> None:
+    def container(schema: object, records: list[object], codec: str = "null") -> bytes:
+        stored = io.BytesIO()
+        fastavro.writer(stored, schema, records, codec=codec, sync_marker=b"s" * 16)
+        return stored.getvalue()
+
+    record = {"type": "record", "name": "r", "fields": [{"name": "f", "type": "string"}]}
+    head = container(record, [])
+    snappy = container(record, [], "snappy")
+    lie = b"\xff\xff\xff\xff\x0f" + bytes(8)  # four gigabytes
+    for data, message in (
+        (container("int", [1]), "expected a record"),
+        (head + b"\x80" * 11, "block count: expected at most 10 bytes, found more"),
+        (snappy + b"\2" + bytes([2 * len(lie)]) + lie + b"s" * 16, "4294967295 bytes of 13"),
+    ):
+        with pytest.raises(CorruptFileError, match=message):
+            decode_container(data, "x")
 
 
 @covers("SAFE-6")

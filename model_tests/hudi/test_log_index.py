@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import struct
+import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 from pktable_hudi.format.bloom import filter_of
@@ -29,6 +33,7 @@ from pktable_hudi.format.log_index import (
     LogIndex,
     Member,
     decode_keys,
+    decode_summary,
     encode_tail,
     index_at_end,
     tail_of,
@@ -151,6 +156,30 @@ def test_every_changed_byte_of_an_index_is_found_or_takes_the_index_away() -> No
                 raise AssertionError(f"byte {i} of {len(whole)} changes nothing")
         except CorruptFileError:
             continue
+
+
+def test_a_damaged_summary_or_list_of_keys_is_refused_for_what_is_wrong() -> None:
+    content: dict[str, object] = {
+        "own": None,
+        "all": None,
+        "instants": [],
+        "slice": instant(0),
+        "members": [],
+        "chain": [],
+    }
+    text = json.dumps({**content, "rolled_back": [], "pending": False}).encode()
+    stored = struct.pack(">i", len(text)) + text
+    index = decode_summary(stored, at="log")
+    assert index == LogIndex((), instant(0))
+    with pytest.raises(CorruptFileError, match="2 bytes more"):
+        decode_summary(stored + b"xx", at="log")
+    for body, message in (
+        (struct.pack(">II", 3, 0) + b"ab", "keys of 3 bytes in 2"),
+        (struct.pack(">II", 2, 0) + b"\xff\xfe", "expected sorted keys"),
+    ):
+        data = struct.pack(">i", 1) + zstandard.compress(body)
+        with pytest.raises(CorruptFileError, match=message):
+            decode_keys(data, FoundIndex(index, (0, len(data)), zlib.crc32(data)), at="log")
 
 
 CHANGES: list[Callable[[LogIndex], LogIndex]] = [
