@@ -298,6 +298,15 @@ def test_a_payload_class_is_one_of_the_merge_modes_or_refused(
         assert table.open().settings.ordering_field == field
 
 
+@covers("LOG-18")
+def test_a_merge_strategy_is_one_of_the_merge_modes_or_refused(tmp_path: Path) -> None:
+    name = "hoodie.record.merge.strategy.id"
+    latest = MadeTable(tmp_path / "t", 6, {name: "ce9acb64-bde0-424c-9b91-f6ebba25356d"})
+    assert latest.open().settings.ordering_field is None
+    with pytest.raises(UnsupportedOptionError, match=name):
+        MadeTable(tmp_path / "u", 6, {name: "00000000-0000-0000-0000-000000000000"}).open()
+
+
 @covers("LOG-35")
 @pytest.mark.parametrize("kind", [BlockKind.HFILE, BlockKind.CDC, BlockKind.CORRUPT])
 def test_blocks_of_other_kinds_are_refused_by_name(table: MadeTable, kind: BlockKind) -> None:
@@ -316,6 +325,40 @@ def test_files_of_other_formats_are_refused_by_name(table: MadeTable) -> None:
     path.rename(path.with_suffix(".orc"))
     with pytest.raises(InvalidRequestError, match="orc"):
         table.rows()
+
+
+@covers("LOG-35")
+def test_a_block_without_an_instant_is_damage(table: MadeTable) -> None:
+    table.log(20, table.data(20, [row("a", 20, 20)], header={HeaderKey.INSTANT: b""}))
+    table.commit(20)
+    with pytest.raises(CorruptFileError, match="block at 0: expected an instant, found none"):
+        table.rows()
+
+
+@covers("LOG-19")
+def test_directories_inside_each_other_without_end_are_damage(tmp_path: Path) -> None:
+    table = MadeTable(tmp_path / "t")
+    (table.root / ".hoodie_partition_metadata").unlink()
+    table.commit(10)
+    (table.root / "/".join("d" * 40)).mkdir(parents=True)
+    with pytest.raises(CorruptFileError, match="partition: expected at most 32 levels, found more"):
+        table.rows()
+
+
+def test_an_argument_of_a_read_or_delete_that_means_nothing_is_refused(table: MadeTable) -> None:
+    hudi = table.open()
+    for ask, message in (
+        (lambda: hudi.scan(limit=1).splits(), "a scan with a limit cannot be divided"),
+        (
+            lambda: hudi.to_arrow(columns=["k", "nosuch"]),
+            "columns: expected some of .*, each once, found k, nosuch",
+        ),
+        (lambda: hudi.to_arrow(columns=["k", "k"]), "each once, found k, k"),
+        (lambda: hudi.delete(), "give either keys or where"),
+        (lambda: hudi.delete({"k": ["a"]}, where="k = 'a'"), "give either keys or where"),
+    ):
+        with pytest.raises(InvalidRequestError, match=message):
+            ask()
 
 
 def test_unknown_commands_are_refused(table: MadeTable) -> None:

@@ -351,6 +351,7 @@ def test_rows_that_do_not_fit_are_refused_and_nothing_is_written(
         ("k STRING, b BOOLEAN", {"key": "k", "ordering": "b"}, "column b: an ordering column is"),
         ("k STRING", {"key": "k", "name": "a b"}, "name: expected letters, digits and _"),
         ("k STRING", {"key": []}, "key: expected the names"),
+        ("k STRING, t BIGINT", {"key": "k", "ordering": ["t"]}, "ordering: expected a column name"),
     ],
 )
 def test_a_definition_that_is_not_allowed_is_refused(
