@@ -49,7 +49,7 @@ def main(options: list[str]) -> int:
         executed = Coverage(config_file=str(settings))
         executed.combine()
         found = 0
-        for path in sorted(path for folder in SOURCES for path in folder.rglob("*.py")):
+        for path in sorted(path for source in SOURCES for path in source.rglob("*.py")):
             _, _, _, missing, _ = executed.analysis2(str(path))
             for line, text in sorted(refusals(path.read_text("utf-8"), set(missing))):
                 found += 1

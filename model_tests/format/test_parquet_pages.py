@@ -183,7 +183,7 @@ def test_a_row_group_with_fewer_rows_than_its_footer_says_is_damage(batch_rows: 
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table({"long": range(ROWS)}), sink)
     data = sink.getvalue().to_pybytes()
-    at = data.rindex(b"\x16\x50") + 1  # the last number of rows is that of the row group
+    at = data.rindex(b"\x16\x50") + 1  # the number of rows of the row group comes last
     rows = ParquetRows(pa.BufferReader(data[:at] + b"\x52" + data[at + 1 :]), "the file")
     with pytest.raises(ValueError, match="40 of 41 rows in row group 0"):
         list(rows.tables({"long": NAMES["long"]}, ranges=None, batch_rows=batch_rows))

@@ -62,7 +62,7 @@ def test_a_branch_that_is_made_during_a_removal_of_files_is_whole(
     write(template.branch("b"), 3)
     template.branch("b").compact(full=True)
     write(template, 4)
-    if removes is clean:  # its orphans are those of no running work
+    if removes is clean:  # so that there are orphans that no running work has made
         template.expire_snapshots(retain_last=2)
     one, other = (makes, removes) if first == "maker" else (removes, makes)
     seen = set()

@@ -14,7 +14,7 @@ from sqlglot import TokenType, exp
 from sqlglot.dialects.spark import Spark
 
 MOST_ARGUMENTS: Final = {exp.DateDiff: 3, exp.Mod: 2, exp.TsOrDsAdd: 2}
-"""Functions of which sqlglot leaves out the arguments that are too many."""
+"""sqlglot leaves out the arguments of these functions beyond this number, without an error."""
 
 
 class Spark4(Spark):  # type: ignore[misc]

@@ -74,8 +74,8 @@ def _resolved(
     except errors.ParseError as error:
         raise InvalidRequestError(f"{at}: {_parse_problem(error)}") from None
     except errors.TokenError as error:
-        has_quotes = str(error.__cause__).startswith("Numeric string")
-        problem = "expected hexadecimal digits" if has_quotes else "a quote is not closed"
+        of_digits = str(error.__cause__).startswith("Numeric string")  # as sqlglot calls X'…'
+        problem = "expected hexadecimal digits" if of_digits else "a quote is not closed"
         raise InvalidRequestError(f"{at}: {problem}") from None
     except RecursionError:
         raise InvalidRequestError(f"{at}: expression is nested too deeply") from None
