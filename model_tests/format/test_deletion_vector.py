@@ -180,6 +180,11 @@ def resealed(blob: bytes, change: Callable[[bytearray], None]) -> bytes:
     """Return ``blob`` with its body changed and length and CRC made right again, as a wrong writer would."""
     body = bytearray(blob[4:-4])
     change(body)
+    return sealed(bytes(body))
+
+
+def sealed(body: bytes) -> bytes:
+    """Return a body with its length and its CRC."""
     return struct.pack(">i", len(body)) + body + struct.pack(">I", zlib.crc32(body))
 
 
@@ -241,18 +246,16 @@ def test_a_64_bit_body_of_the_wrong_shape_is_found(change: Callable[[bytearray],
 @pytest.mark.parametrize("count", [3, -1])
 def test_a_count_of_more_bitmaps_than_there_can_be_is_found(count: int) -> None:
     body = struct.pack("<iq", 1681511377, count) + bytes(2 * 12 + 6)
-    blob = struct.pack(">i", len(body)) + body + struct.pack(">I", zlib.crc32(body))
     with pytest.raises(CorruptFileError, match=f"bitmap count: expected at most 2, found {count}"):
-        decode(blob)
+        decode(sealed(body))
 
 
 @covers("DVF-3")
 def test_keys_that_do_not_ascend_are_found() -> None:
     one = encode_vector(DeletionVector.from_positions({1}, bits=64))[16:-4]  # key and bitmap
     body = struct.pack("<iq", 1681511377, 2) + one + one
-    blob = struct.pack(">i", len(body)) + body + struct.pack(">I", zlib.crc32(body))
     with pytest.raises(CorruptFileError, match="key"):
-        decode(blob)
+        decode(sealed(body))
 
 
 @covers("DVF-5")
