@@ -298,6 +298,13 @@ REFUSALS = {
     "SELECT row_number(id) OVER (ORDER BY id) FROM t": "THIS is not supported here",
     "SELECT sum(id) OVER w FROM t WINDOW w AS (ORDER BY id)": "WINDOW is not supported here",
     "SELECT id FROM t FOR UPDATE": "LOCKS is not supported here",
+    "WITH a AS (SELECT 1 AS n), A AS (SELECT 2 AS n) SELECT n FROM a": "is the name of two queries of WITH",
+    "WITH a AS (DELETE FROM t) SELECT 1": "this kind of query is not supported here",
+    "SELECT a FROM nested ORDER BY 1": "rows cannot be put in order by it here",
+    "SELECT id, a FROM nested ORDER BY a": "rows cannot be compared by ARRAY<INT> here",
+    "SELECT min(a) FROM nested": "rows cannot be compared by ARRAY<INT> here",
+    "SELECT max(a) FROM nested": "rows cannot be compared by ARRAY<INT> here",
+    "SELECT a, count(*) FROM nested GROUP BY a": "rows cannot be compared by ARRAY<INT> here",
 }
 """Queries that are no SQL, or not supported, and what is said of them."""
 
@@ -313,6 +320,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
     found = Warehouse(tmp_path_factory.mktemp("lake"))
     table_of(COLUMNS, ROWS, found, "t")
     table_of("id INT, s STRING, n BIGINT", OTHERS, found, "r")
+    found.create_table("nested", "id INT, a ARRAY<INT>", primary_key="id")
     return found
 
 

@@ -119,6 +119,7 @@ def test_a_query_has_its_rows_without_spark(
         ("SELECT id FROM t CHANGES FROM VERSION 99", "found 99"),
         ("SELECT id FROM t CHANGES FROM VERSION 2 TO VERSION 1", "the first is after the last"),
         ("SELECT 1 +", "line 1"),
+        ("SELECT id FROM 't'", "'t' is a text and no name of a table"),
         ("", "expected a statement"),
     ],
 )

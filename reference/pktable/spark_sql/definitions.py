@@ -25,7 +25,7 @@ from pktable.spark_sql.queries import Queries
 from pktable.spark_sql.rows import aligned, column_of, outcome, read_partition, where_partition
 from pktable.spark_sql.tags import altered_tag
 from pktable.sql.names import BY_PATH, Found
-from pktable.sql.references import references
+from pktable.sql.references import NotUnderstoodError, references
 from pktable.sql.words import Name, Words, quoted
 from pktable.table import Table
 from pktable.warehouse import Warehouse
@@ -67,7 +67,12 @@ def _create_view(
     if not words.take("AS"):
         return None
     query = words.rest()
-    views, names = queries.names.views, [one.parts for one in references(query)]
+    views = queries.names.views
+    try:
+        names = [one.parts for one in references(query)]
+    except NotUnderstoodError as problem:
+        queries.expect_none_of_ours(Words.of(query), f"it is not understood ({problem})")
+        names = []
     key = name.parts[-1].lower()
     ours = [
         parts
@@ -114,7 +119,7 @@ def _create_table(
         elif words.take("COMMENT"):
             comment = words.string()
         elif words.take("AS") or words.sees("SELECT") or words.sees("WITH"):
-            query = words.rest()
+            query = words.query()
         else:
             raise words.problem("USING, PARTITIONED BY, COMMENT, TBLPROPERTIES or AS")
     if place is None or not place.database or place.metadata is not None:
@@ -352,10 +357,9 @@ def _property(words: Words) -> str:
 def _struct(text: str) -> StructType:
     """Return columns as Spark reads them. Raises InvalidRequestError, also for a default or a computed column."""
     try:
-        struct = StructType.fromDDL(text)
+        return StructType.fromDDL(text)
     except PySparkException as error:
         raise InvalidRequestError(f"columns {text!r}: {str(error).strip().partition(chr(10))[0]}") from None
-    return plain(struct)
 
 
 def plain(struct: StructType) -> StructType:

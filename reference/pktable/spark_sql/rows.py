@@ -21,12 +21,11 @@ from pktable.run.spark.wire import frame_of_rows
 from pktable.spark_sql.queries import Queries
 from pktable.sql.names import Found
 from pktable.sql.references import read_travel
-from pktable.sql.words import Name, Words, quoted
+from pktable.sql.words import QUERIES, Name, Words, quoted
 from pktable.table import Table
 
 COUNTS: Final = ("num_affected_rows", "num_inserted_rows", "num_updated_rows", "num_deleted_rows")
 OVERWRITE_MODE: Final = "spark.sql.sources.partitionOverwriteMode"
-QUERIES: Final = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "(")
 
 
 def outcome(queries: Queries, result: Result | None, **known: int | None) -> DataFrame:
@@ -70,9 +69,7 @@ def insert(queries: Queries, words: Words, args: Any, ctes: str = "") -> DataFra
     following = words.peek(1)
     if words.sees("(") and (following is None or following.upper not in QUERIES):
         columns = [column_of(table.schema, part.written) for part in words.group()]
-    if words.peek() is None or (words.peek() or words.words[0]).upper not in QUERIES:
-        raise words.problem("a query or VALUES")
-    rows = queries.frame(ctes + words.rest(), args)
+    rows = queries.frame(ctes + words.query(), args)
     rows = aligned(rows, table.schema, columns, fixed, by_name=by_name)
     dynamic = replaces and len(fixed) < len(table.schema.partition_keys) and _is_dynamic(queries)
     if replaces and fixed and not dynamic:

@@ -23,12 +23,11 @@ from pktable.spark_sql import definitions, procedures, rows, shown
 from pktable.spark_sql.environment import make_at_home
 from pktable.spark_sql.queries import Queries
 from pktable.sql.names import Names
-from pktable.sql.words import Words, bound, quoted
+from pktable.sql.words import QUERIES, Words, bound, quoted
 from pktable.store.directories import DEFAULT
 from pktable.warehouse import Warehouse
 
 CATALOG: Final = "paimon"
-QUERIES: Final = ("SELECT", "FROM", "VALUES", "(", "TABLE")
 HARMLESS: Final = ("SET", "RESET")
 PAIMONS_SETTING: Final = re.compile(r"\bspark\.paimon\.")
 STATEMENTS: Final[dict[str, Callable[[Queries, Words], DataFrame | None]]] = {
@@ -93,10 +92,10 @@ class Session:
     def _carried_out(self, words: Words, args: Any) -> DataFrame | None:
         """Carry out a statement about something of ours; None if it is Spark's."""
         first, queries = words.first.upper(), self._queries
-        if first in QUERIES:
-            return queries.frame(words.text, args)
         if first == "WITH":
             return self._after_with(words, args)
+        if first in QUERIES:
+            return queries.frame(words.text, args)
         if first == "INSERT":
             return rows.insert(queries, words, args)
         if first == "CREATE":
@@ -108,8 +107,10 @@ class Session:
         return None
 
     def _after_with(self, words: Words, args: Any) -> DataFrame | None:
-        """Carry out a statement that begins with WITH: a query, or an INSERT of one."""
+        """Carry out a statement that begins with WITH: a query, or an INSERT of one; None for another."""
         words.until("SELECT", "INSERT", "FROM", "VALUES", "UPDATE", "DELETE", "MERGE")
+        if words.any_of("UPDATE", "DELETE", "MERGE"):
+            return None
         if not words.sees("INSERT"):
             return self._queries.frame(words.text, args)
         begin = words.words[words.at].start
@@ -121,7 +122,7 @@ class Session:
         words.at = 1
         words.any_of("EXTENDED", "CODEGEN", "COST", "FORMATTED")
         begin = words.words[words.at].start if words.peek() else len(words.text)
-        if words.any_of(*QUERIES, "WITH") is None:
+        if words.any_of(*QUERIES) is None:
             return None
         return self._queries.frame(words.text[begin:], args, before=words.text[:begin])
 

@@ -38,13 +38,12 @@ from pktable.sql.names import Found, Names
 from pktable.sql.query import Translation
 from pktable.sql.references import NotUnderstoodError, Reference, Travel, references, selecting
 from pktable.sql.relations import Relation
-from pktable.sql.words import Words, quoted
+from pktable.sql.words import QUERIES, Words, quoted
 from pktable.store.directories import DEFAULT
 
 if TYPE_CHECKING:
     from pktable.warehouse import Warehouse
 
-QUERIES: Final = ("SELECT", "WITH", "FROM", "VALUES", "(")
 CATALOG: Final = "paimon"
 OLDEST: Final = 2
 """The first version of DuckDB whose joins know NaN."""

@@ -91,6 +91,8 @@ class Translation:
             raise _problem(clause, "RECURSIVE is not supported here")
         found = dict(known)
         for one in clause.expressions:
+            if sum(other.alias.lower() == one.alias.lower() for other in clause.expressions) > 1:
+                raise _problem(clause, f"{one.alias} is the name of two queries of WITH")
             query = self._query(one.this, outer, found)
             found[one.alias.lower()] = _renamed(query, one.args["alias"])
         return found

@@ -116,6 +116,8 @@ def selecting(text: str) -> str:
 def _reference(table: exp.Table, words: Words, travels: Sequence[Travel | ChangesClause]) -> Reference:
     parts = tuple(part.name for part in table.parts)
     start, end = _span(table)
+    if words.text[start] in "'\"":
+        raise NotUnderstoodError(f"{words.text[start : end + 1]} is a text and no name of a table")
     if words.text[end + 1 : end + 2] == "$":
         raise without_quotes(parts[-1])
     after = next((i for i, word in enumerate(words.words) if word.start > end), len(words.words))

@@ -20,6 +20,8 @@ from sqlglot import errors
 BLANK: Final = re.compile(r"(?:\s+|--[^\n]*(?:\n|$)|/\*.*?\*/)*", re.S)
 FIRST: Final = re.compile(r"[A-Za-z_]\w*")
 OPENING, CLOSING = ("(", "[", "{"), (")", "]", "}")
+QUERIES: Final = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "(")
+"""What a query begins with."""
 TEXTS: Final = frozenset({"STRING", "RAW_STRING", "NATIONAL_STRING", "HEREDOC_STRING"})
 
 
@@ -181,6 +183,13 @@ class Words:
         """Read to the end; return the text read."""
         begin, self.at = self.at, len(self.words)
         return self._between(begin, self.at)
+
+    def query(self) -> str:
+        """Read a query to the end; return the text read. Raises InvalidRequestError."""
+        word = self.peek()
+        if word is None or word.upper not in QUERIES:
+            raise self.problem("a query or VALUES")
+        return self.rest()
 
     def group(self) -> list[Words]:
         """Read what is in parentheses, and return its parts between commas. Raises InvalidRequestError."""
