@@ -17,12 +17,16 @@ from pktable import Table, UnsupportedOptionError
 from pktable.merge.engine import ENGINES, MergeEngine
 from pktable.merge.grouping import grouped
 from pktable.merge.one_record import Deduplicate
+from pktable_conform.judge.history import History
 from pktable_spec.covers import covers
 from pktable_spec.option_table import MERGE_ENGINES
 from pktable_spec.vocabulary import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, RowKind
 
+from model_tests.backends.tables import local_backend
+from model_tests.histories.failures import EVERYTHING
 from model_tests.histories.profiles import Profile
 from model_tests.histories.run import Report, run_histories
+from model_tests.histories.session import replay
 from model_tests.oracle.max_engine import NAME, registered
 from model_tests.oracle.max_engine import MaxOfColumn as OraclesMaxOfColumn
 from model_tests.seams.max_engine import Maxima, MaxOfColumn
@@ -152,6 +156,26 @@ def test_the_machine_finds_the_tests_engine_right_and_a_broken_one_wrong(
     assert (report.mismatches, report.message) == (0, None)
     assert report.stats.compactions > 10
     assert machine_run(ForgetsDeletions("v"), monkeypatch, vectors).mismatches == 1
+
+
+@pytest.mark.usefixtures("max_of_v")
+@covers("CMP-23", "MRG-1")
+def test_a_row_in_a_deeper_file_keeps_its_kind_where_updates_replace_rows() -> None:
+    changes = [[["+I", [0, "a"]], ["+U", [-1, "b"]]], [["+I", [-1, "a"]]]]
+    history = History.from_json(
+        {
+            "table": "int",
+            "options": {
+                "merge-engine": NAME,
+                "deletion-vectors.enabled": "true",
+                "num-sorted-run.compaction-trigger": "2",
+                "num-levels": "4",
+            },
+            "operations": [{"do": "write", "changes": one} for one in changes],
+        }
+    )
+    with registered(OraclesMaxOfColumn(-2)), local_backend() as open_table:
+        replay(history, open_table, EVERYTHING)
 
 
 def test_an_unknown_engine_is_refused_by_name(tmp_path: Path) -> None:

@@ -360,13 +360,14 @@ class _Compaction:
         ``window``.
 
         The key is one. The place of a row in the window may say by itself that the row is older. Then its sequence
-        number is one, its kind if all are adds, and the columns that make no difference.
+        number is one, its kind if all are adds and a +U is merged as a +I, and the columns that make no difference.
         """
         if self._order is not None or self._changelog is not None:
             return self._keys
-        all_add = file.delete_row_count == 0 and window.adds().all()
-        settled = [VALUE_KIND, *self._engine.settled(window)] if all_add else self._engine.settled(window)
-        return self._keys.union([SEQUENCE_NUMBER], settled)
+        settled = [SEQUENCE_NUMBER, *self._engine.settled(window)]
+        if not self._engine.updates and file.delete_row_count == 0 and window.adds().all():
+            settled.append(VALUE_KIND)
+        return self._keys.union(settled)
 
     def _locator(self) -> Locator | None:
         return Locator(self._context, self._state.place, self._older) if self._older else None
