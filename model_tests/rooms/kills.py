@@ -21,8 +21,8 @@ from model_tests.rooms.table import ON_SPARK, ROOMS, STORED, room_of
 from model_tests.store_work.play import store_work_is_as_recorded
 from model_tests.store_work.scripts import SCRIPTS
 
-OTHERWISE: Final = frozenset({"D1", "D2", "D4", "L2", "M08", "S3"})
-"""Mutants that only the history stored for each notices, which `make verify` replays."""
+OTHERWISE: Final = frozenset({"D1", "D2", "D4", "L2", "M08", "S3", *(f"B{i}" for i in range(1, 11))})
+"""Mutants that of these only the history stored for each notices, which `make verify` replays."""
 ONE: Final = Profile("rooms", histories=1, steps=1, reread_limit=2)
 
 
