@@ -438,6 +438,7 @@ def test_tags_and_partitions_are_altered(lake: Any) -> None:
         "ALTER TABLE tp DELETE TAG x": "not there",
         "ALTER TABLE tp DROP PARTITION (region)": "expected a value for region",
         "ALTER TABLE tp DROP PARTITION (n = 1)": "no partition column",
+        "CALL sys.rescale(table => 'tp', bucket_num => 9, partitions => 'region=eu')": "the number of the whole table",
     }.items():
         with pytest.raises(InvalidRequestError, match=message):
             lake.sql(statement)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from pktable import InvalidRequestError, StorageError, Table, Warehouse
@@ -132,6 +134,10 @@ def test_a_renamed_table_has_its_rows_and_its_old_name_is_free(tmp_path: Path) -
     for name in ("taken", "file"):
         with pytest.raises(InvalidRequestError, match="expected nothing there"):
             lake.rename_table("shop.items", name)
+    busy = mock.Mock(side_effect=OSError(errno.EBUSY, "it is mounted"))
+    with mock.patch("os.rename", busy), pytest.raises(StorageError, match="items: cannot rename: it is mounted"):
+        lake.rename_table("shop.items", "other")
+    assert lake.tables("shop") == ["items"]
 
 
 @covers("WH-6")
