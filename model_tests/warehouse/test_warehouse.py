@@ -135,7 +135,10 @@ def test_a_renamed_table_has_its_rows_and_its_old_name_is_free(tmp_path: Path) -
         with pytest.raises(InvalidRequestError, match="expected nothing there"):
             lake.rename_table("shop.items", name)
     busy = mock.Mock(side_effect=OSError(errno.EBUSY, "it is mounted"))
-    with mock.patch("os.rename", busy), pytest.raises(StorageError, match="items: cannot rename: it is mounted"):
+    with (
+        mock.patch("os.rename", busy),
+        pytest.raises(StorageError, match="items: cannot rename: it is mounted"),
+    ):
         lake.rename_table("shop.items", "other")
     assert lake.tables("shop") == ["items"]
 
