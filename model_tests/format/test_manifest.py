@@ -83,10 +83,11 @@ GLOBAL_INDEX = st.fixed_dictionaries(
     }
 )
 RANGES = st.builds(VectorRange, TEXTS, INTS, INTS, optional(LONGS))
+KNOWN_INDEXES = ("DELETION_VECTORS", "HASH")
 INDEXES = st.builds(
-    IndexManifestEntry, st.just(0), BYTES, INTS, TEXTS, NAMES, LONGS, LONGS,
+    IndexManifestEntry, st.just(0), BYTES, INTS, st.sampled_from(KNOWN_INDEXES) | TEXTS, NAMES, LONGS, LONGS,
     optional(st.lists(RANGES, max_size=2).map(tuple)), optional(TEXTS), optional(GLOBAL_INDEX),
-)  # fmt: skip
+).filter(lambda index: index.global_index is not None or index.index_type in KNOWN_INDEXES)  # fmt: skip
 
 A_STATS = SimpleStats(b"min", b"max", (0, None))
 A_FILE = DataFileMeta(
@@ -284,6 +285,16 @@ def test_a_value_in_a_field_that_nobody_knows_is_refused_by_name(
         for kind, nothing in ((OPTIONAL_TEXT, None), (OPTIONAL_LONGS, []), (OPTIONAL_LONGS, None)):
             data = with_field(encode([value]), record, "_OF_TOMORROW", kind, nothing, count=count)
             assert decode(data, at="m") == [value] * count
+
+
+@covers("META-60")
+def test_an_index_of_a_type_that_nobody_knows_is_refused_unless_it_only_finds_rows_faster() -> None:
+    unknown = replace(AN_INDEX, index_type="BTREE")
+    expected = "^i: _INDEX_TYPE: expected DELETION_VECTORS, HASH or a global index, found BTREE$"
+    with pytest.raises(CorruptFileError, match=expected):
+        decode_index_manifest(encode_index_manifest([AN_INDEX, unknown]), "i")
+    faster = replace(unknown, global_index=A_GLOBAL_INDEX)
+    assert decode_index_manifest(encode_index_manifest([AN_INDEX, faster]), "i") == [AN_INDEX, faster]
 
 
 @covers("META-60")

@@ -18,6 +18,8 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+from pktable_spec.errors import CorruptFileError
+from pktable_spec.vocabulary import DELETION_VECTORS, HASH
 
 from pktable.format.avro import encode_long
 from pktable.format.avro_columns import Integers
@@ -358,6 +360,11 @@ def encode_index_manifest(entries: Iterable[IndexManifestEntry]) -> bytes:
 def decode_index_manifest(data: bytes, at: str, *, size: int | None = None) -> list[IndexManifestEntry]:
     """Return the entries of an index manifest, in order. ``size``: of the file, where it is known.
 
-    Raises CorruptFileError. Clauses: META-22, META-23, META-34, META-84.
+    Raises CorruptFileError. Clauses: META-22, META-23, META-34, META-60, META-84.
     """
-    return INDEX_MANIFEST.decode(data, at, size)
+    entries = INDEX_MANIFEST.decode(data, at, size)
+    for entry in entries:
+        if entry.index_type not in (DELETION_VECTORS, HASH) and entry.global_index is None:
+            expected = f"{DELETION_VECTORS}, {HASH} or a global index"
+            raise CorruptFileError("_INDEX_TYPE", at=at, expected=expected, found=entry.index_type)
+    return entries
