@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pktable import CorruptFileError, Table
 from pktable.bucket.reader import DataReader
 from pktable.check import row_ids
 from pktable.table import check
@@ -104,11 +105,23 @@ def test_an_id_of_two_live_rows_is_found_where_it_is(surgeon: Surgeon, name: str
 
 
 @covers("APP-24")
-def test_a_next_row_id_that_a_row_has_is_found(surgeon: Surgeon) -> None:
-    surgeon.edit_snapshot(4, next_row_id=11)
+@pytest.mark.parametrize(("found", "shown"), [(11, "11"), (None, "null")])
+def test_a_next_row_id_that_a_row_has_is_found(surgeon: Surgeon, found: int | None, shown: str) -> None:
+    surgeon.edit_snapshot(4, next_row_id=found)
     (one,) = check(surgeon.root).findings
     assert (one.clause, one.what, one.snapshots) == ("APP-24", "next row id", (4,))
-    assert (one.expected, one.found) == ("at least 12, behind the ids of the files", "11")
+    assert (one.expected, one.found) == ("at least 12, behind the ids of the files", shown)
+
+
+@covers("APP-24")
+def test_no_id_is_given_where_the_last_snapshot_does_not_say_which_is_next(surgeon: Surgeon) -> None:
+    surgeon.edit_snapshot(4, next_row_id=None)
+    table = Table.open(surgeon.root)
+    with pytest.raises(
+        CorruptFileError, match=r"snapshot-4: nextRowId: expected an id, as rows have some, found null"
+    ):
+        table.append(some(30, 32, 0))
+    assert len(table.snapshots()) == 4
 
 
 @covers("APP-33")

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
-from pktable_spec.errors import InvalidRequestError
+from pktable_spec.errors import CorruptFileError, InvalidRequestError
 from pktable_spec.vocabulary import APPEND, COMPACT, OVERWRITE, ROW_ID
 
 from pktable.catalog import rules
@@ -298,13 +298,19 @@ FROM_COMPACTION: Final = 1  # _FILE_SOURCE
 
 
 def with_row_ids(
-    entries: Iterable[ManifestEntry], snapshot: int, next_row_id: int
+    entries: Iterable[ManifestEntry], before: TableState, *, at: str
 ) -> tuple[tuple[ManifestEntry, ...], int]:
     """Return the entries of a commit with ids and sequence numbers, and the first id that is free after it.
 
-    ``snapshot``: its id, which is the sequence number of all rows that are new. Clauses: APP-24.
+    ``before``: the state that it follows; ``at``: the snapshot of that. The sequence number of all rows that are new is
+    the id of the commit's snapshot. Raises CorruptFileError if rows have ids before, and not which is next.
+    Clauses: APP-24.
     """
-    done = []
+    found = before.snapshot.next_row_id if before.snapshot else None
+    live = (file for files in before.files.values() for file in files)
+    if found is None and any(file.first_row_id is not None for file in live):
+        raise CorruptFileError("nextRowId", at=at, expected="an id, as rows have some", found="null")
+    done, snapshot, next_row_id = [], before.id + 1, found or 0
     for one in entries:
         file = one.file
         if one.kind == ADD and file.min_sequence_number == 0:

@@ -346,7 +346,8 @@ class Committer:
             )
         next_row_id = state.snapshot.next_row_id if state.snapshot else None
         if self._context.options.row_tracking:
-            entries, next_row_id = with_row_ids(delta.entries, state.id + 1, next_row_id or 0)
+            before = self._context.paths.snapshot(state.id)
+            entries, next_row_id = with_row_ids(delta.entries, state, at=before)
             delta = replace(delta, entries=entries)
         base = writer.merged(state.manifests)
         new = writer.entries(delta.entries) if delta.entries else []

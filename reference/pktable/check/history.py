@@ -249,13 +249,13 @@ class History:
         ends = [one.first_row_id + one.row_count for one in files if one.first_row_id is not None]
         end = max((one for one in ends if one <= GREATEST), default=0)
         found = current.snapshot.next_row_id
-        if found is not None and found < end:
+        if (found or 0) < end:
             self.findings.add(
                 "APP-24",
                 "next row id",
                 current.path,
                 expected=f"at least {end}, behind the ids of the files",
-                found=found,
+                found="null" if found is None else found,
                 snapshots=[current.id],
             )
 
