@@ -145,12 +145,26 @@ def test_a_schema_that_contradicts_itself_is_damage(changes: dict[str, Any], wha
         decode(foreign(**changes))
 
 
-def test_endless_nesting_is_damage() -> None:
-    element: object = "INT"
-    for _ in range(400):
-        element = {"type": "ARRAY", "element": element}
-    with pytest.raises(CorruptFileError, match="fields"):
-        decode(foreign(fields=[{"id": 0, "name": "id", "type": element}]))
+@covers("RD-11")
+@pytest.mark.parametrize("outer", ["ARRAY", "MAP", "ROW"])
+@pytest.mark.parametrize("levels", [64, 65, 300])
+def test_a_type_of_more_levels_than_a_new_schema_may_have_is_damage(outer: str, levels: int) -> None:
+    found: object = "INT"
+    for _ in range(levels - 1):
+        parts: dict[str, dict[str, object]] = {
+            "ARRAY": {"element": found},
+            "MAP": {"key": "INT", "value": found},
+            "ROW": {"fields": [{"id": 9, "name": "f", "type": found}]},
+        }
+        found = {"type": outer, **parts[outer]}
+    data = foreign(fields=[*(field.to_json() for field in FIELDS[:3]), {"id": 3, "name": "v", "type": found}])
+    if levels <= 64:
+        assert decode(data).arrow_schema.names == ["dt", "id", "sub", "v"]
+    else:
+        with pytest.raises(
+            CorruptFileError, match=r"fields: .*, found type: .* nested at most 64 levels deep"
+        ):
+            decode(data)
 
 
 @covers("TBL-48")

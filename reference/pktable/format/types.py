@@ -139,11 +139,13 @@ def is_atomic(t: DataType) -> bool:
     return t.root not in NESTED
 
 
-def parse_type(json_or_sql: object) -> DataType:
+def parse_type(json_or_sql: object, depth: int = type_text.DEEPEST) -> DataType:
     """Return a type from the JSON of a schema file or from SQL text. Raises InvalidRequestError.
 
-    Clauses: META-19.
+    ``depth``: how many levels it may have. Clauses: META-19.
     """
+    if not depth:
+        raise InvalidRequestError(f"type: expected types nested at most {type_text.DEEPEST} levels deep")
     if isinstance(json_or_sql, str):
         return _from_parsed(type_text.parse_type(json_or_sql), iter(range(1 << 31)))
     if not isinstance(json_or_sql, dict):
@@ -156,19 +158,21 @@ def parse_type(json_or_sql: object) -> DataType:
         children = json_or_sql.get("fields")
         if not isinstance(children, list) or not children:
             raise InvalidRequestError(f"fields of ROW: expected a list, not empty, found {children!r}")
-        fields = tuple(parse_field(child) for child in children)
+        fields = tuple(parse_field(child, depth - 1) for child in children)
         _require_unique_names(fields)
         return DataType(root, not rest, children=fields)
     parts = ("element",) if root == "ARRAY" else ("key", "value")
     return DataType(
         root,
         not rest,
-        children=tuple(Field(i, part, parse_type(json_or_sql.get(part))) for i, part in enumerate(parts)),
+        children=tuple(
+            Field(i, part, parse_type(json_or_sql.get(part), depth - 1)) for i, part in enumerate(parts)
+        ),
     )
 
 
-def parse_field(json: object) -> Field:
-    """Return a field from the JSON of a schema file. Raises InvalidRequestError."""
+def parse_field(json: object, depth: int = type_text.DEEPEST) -> Field:
+    """Return a field from the JSON of a schema file. ``depth``: of its type, at most. Raises InvalidRequestError."""
     if not isinstance(json, dict):
         raise InvalidRequestError(f"field: expected an object, found {json!r}")
     number, name = json.get("id"), json.get("name")
@@ -180,7 +184,7 @@ def parse_field(json: object) -> Field:
     for text in texts:
         if text is not None and not isinstance(text, str):
             raise InvalidRequestError(f"description of field {name!r}: expected text, found {text!r}")
-    return Field(number, name, parse_type(json.get("type")), *texts)
+    return Field(number, name, parse_type(json.get("type"), depth), *texts)
 
 
 def parse_columns(ddl: str) -> tuple[Field, ...]:

@@ -10,6 +10,7 @@ Clauses: TBL-1, TBL-15, META-1, META-20.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -153,11 +154,7 @@ def _fields(json: JsonObject) -> tuple[Field, ...]:
     for found in json.list("fields"):
         try:
             fields.append(parse_field(found))
-        except RecursionError:
-            raise CorruptFileError(
-                "fields", at=json.at, expected="types", found="types nested too deeply"
-            ) from None
-        except InvalidRequestError as error:
+        except (InvalidRequestError, RecursionError) as error:  # to show what was found may go too deep
             if _names_unsupported(found):
                 raise InvalidRequestError(f"{json.at}: {error}") from None
             raise CorruptFileError(
@@ -168,10 +165,14 @@ def _fields(json: JsonObject) -> tuple[Field, ...]:
 
 def _names_unsupported(json: object) -> bool:
     """Return whether ``json`` has, at any depth, a type that Paimon has and that is not supported."""
-    if isinstance(json, str):
-        return json.upper().replace("(", " ").replace("<", " ").partition(" ")[0] in UNSUPPORTED
-    parts = json.values() if isinstance(json, dict) else json if isinstance(json, list) else ()
-    return any(_names_unsupported(part) for part in parts)
+    parts = [json]
+    while parts:
+        part = parts.pop()
+        if isinstance(part, dict | list):
+            parts += part.values() if isinstance(part, dict) else part
+        elif isinstance(part, str) and re.split("[ (<]", part.upper(), maxsplit=1)[0] in UNSUPPORTED:
+            return True
+    return False
 
 
 def _former_defaults(version: int) -> dict[str, str]:
