@@ -179,6 +179,34 @@ def test_values_of_another_type_than_the_column_are_damage(stored: str, value: A
         list(rows.tables({"k": parse_type(kind)}, ranges=None, batch_rows=9))
 
 
+@covers("META-83", "RD-11")
+@pytest.mark.parametrize(("unit", "of_second"), [("millis", 10**3), ("micros", 10**6)])
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_time_of_avro_that_nanoseconds_cannot_count_is_refused_and_no_damage(
+    unit: str, of_second: int, nested: bool
+) -> None:
+    counted: Any = {"type": "long", "logicalType": f"timestamp-{unit}"}
+    stored = {"type": "array", "items": counted} if nested else counted
+    kind = parse_type("ARRAY<TIMESTAMP(9)>" if nested else "TIMESTAMP(9)")
+    record = {"type": "record", "name": "row", "fields": [{"name": "t", "type": stored}]}
+
+    def read(time: dt.datetime) -> Any:
+        sink = io.BytesIO()
+        count = (time - EPOCH) // dt.timedelta(seconds=1) * of_second
+        fastavro.writer(sink, fastavro.parse_schema(record), [{"t": [count] if nested else count}])
+        rows = AvroRows(pa.BufferReader(sink.getvalue()), "rows.avro")
+        ((_, table),) = rows.tables({"t": kind}, ranges=None, batch_rows=9)
+        return (
+            table.column("t").cast(pa.list_(pa.timestamp("us")) if nested else pa.timestamp("us")).to_pylist()
+        )
+
+    for held in (FIRST_OF_ORC, LAST_OF_ORC.replace(microsecond=0)):
+        assert read(held) == [[held] if nested else held]
+    for far in (dt.datetime(1677, 9, 21), dt.datetime(9999, 12, 31)):
+        with pytest.raises(InvalidRequestError, match="a time lies outside 1677 to 2262"):
+            read(far)
+
+
 @covers("RD-11", "META-73")
 @pytest.mark.parametrize("depth", [3, 40])
 def test_records_that_name_each_other_are_no_bomb(depth: int) -> None:

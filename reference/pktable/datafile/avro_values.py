@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from pktable.datafile.arrow_times import uncountable
 from pktable.format.types import NANOS_PER, TIMESTAMPS, DataType, timestamp_unit, to_arrow
 
 EXACT: Final = decimal.Context(prec=400)
@@ -27,7 +28,8 @@ def arrow_columns(
 ) -> pa.Table:
     """Return ``columns`` of records that have the Avro ``schema``. ``columns``: name to type when written.
 
-    Raises ArrowException or ValueError if a value does not have its type.
+    Raises ArrowException or ValueError if a value does not have its type, InvalidRequestError for a time that Arrow
+    cannot hold.
     """
     stored = {field["name"]: field["type"] for field in schema["fields"]}
     arrays = []
@@ -77,7 +79,13 @@ def _times(kind: DataType, stored: Any) -> Convert | None:
     given, wanted = NANOS_PER[unit], NANOS_PER[timestamp_unit(kind)]
     if given == wanted:
         return None
-    return lambda value: value * given // wanted
+    return lambda value: _countable(value * given // wanted, kind)
+
+
+def _countable(count: int, kind: DataType) -> int:
+    if timestamp_unit(kind) == "ns" and not -(1 << 63) <= count < 1 << 63:
+        raise uncountable(f"a time in a data file as {kind}")
+    return count
 
 
 def _entries(parts: Sequence[DataType], stored: Any) -> Convert:
