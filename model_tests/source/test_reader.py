@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from pktable import InvalidRequestError, SnapshotNotFoundError, Table
+from pktable import CorruptFileError, InvalidRequestError, SnapshotNotFoundError, Table
 from pktable.run.runner import TASK_BYTES
 from pktable.spark_source import pieces
 from pktable.spark_source.data_source import PkTableSource
@@ -113,6 +113,38 @@ def test_changes_that_expire_after_the_plan_are_refused(table: Table) -> None:
         read_all(reader, planned, schema)
     with pytest.raises(SnapshotNotFoundError, match=message):
         read(table.path, incremental_between="0,3")
+
+
+@covers("RD-11", "CHG-13")
+def test_changes_whose_files_are_damaged_are_no_fewer_changes(table: Table) -> None:
+    found = source(table.path, incremental_between="0,3")
+    schema = found.schema()
+    reader = found.reader(schema)
+    planned = reader.partitions()
+    for file in Path(table.path).glob("bucket-*/*.parquet"):
+        file.write_bytes(file.read_bytes()[:-1])
+    with pytest.raises(CorruptFileError, match="file size"):
+        read_all(reader, planned, schema)
+    for manifest in Path(table.path).glob("manifest/manifest-*"):
+        manifest.write_bytes(manifest.read_bytes()[:-1])
+    with pytest.raises(CorruptFileError, match=r"manifest/manifest-"):
+        reader.partitions()
+
+
+@covers("CHG-13")
+def test_a_table_with_a_column_called_like_the_kinds_of_changes_has_rows_and_no_changes(
+    tmp_path: Path,
+) -> None:
+    table = Table.create(tmp_path, "id BIGINT, _row_kind STRING", primary_key=None)
+    table.append([{"id": 1, "_row_kind": "mine"}])
+    assert as_rows(read(table.path)) == {(1, "mine")}
+    schema = source(table.path).schema()
+    for given in (None, schema):
+        for options in ({"incremental_between": "0,1"}, {"read__changelog": "true"}):
+            with pytest.raises(
+                InvalidRequestError, match="changes: the table has a column _row_kind of its own"
+            ):
+                read(table.path, given, **options)
 
 
 @covers("RD-14")

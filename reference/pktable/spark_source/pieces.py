@@ -119,15 +119,16 @@ def change_partitions(
     ]
 
 
-def columns_of(schema: StructType, context: TableContext) -> tuple[str, ...]:
+def columns_of(schema: StructType, context: TableContext, *, changes: bool = True) -> tuple[str, ...]:
     """Return the columns of the table to read for a DataFrame of ``schema``; at least one, so that rows are counted.
 
+    ``changes``: whether the DataFrame has the kinds of changes.
     Raises InvalidRequestError for a column that the table does not have, or has with another type.
     """
     known = {field.name: field for field in context.schema.fields}
     names = []
     for field in schema:
-        if field.name == ROW_KIND:
+        if field.name == ROW_KIND and (changes or ROW_KIND not in known):
             if ROW_KIND in known:
                 raise InvalidRequestError(f"changes: the table has a column {ROW_KIND} of its own")
             continue

@@ -41,8 +41,9 @@ class BatchReader(DataSourceReader):
 
     def _splits(self, table: Table, where: str | None) -> list[Split]:
         as_of = self._options.as_of
+        changes = self._options.flag("read.changelog", False)
         columns = table.catalog.read_as_of(
-            AsOf.given(**as_of), lambda state, context: columns_of(self._schema, context)
+            AsOf.given(**as_of), lambda state, context: columns_of(self._schema, context, changes=changes)
         )
         fresh = self._options.flag("fresh", False)
         return table.scan(**as_of, columns=columns, where=where, fresh=fresh).splits()
