@@ -13,6 +13,7 @@ import fastavro
 import numpy as np
 import pytest
 from pktable import CorruptFileError
+from pktable.format.avro import Container, encode_long
 from pktable.format.avro_columns import NotInColumns, decode_columns
 from pktable.format.metadata import manifest_fields, record_columns
 from pktable.format.metadata.manifest import (
@@ -145,6 +146,88 @@ def test_a_null_where_there_must_be_a_value_is_found_in_columns_too(monkeypatch:
     found = [outcome(uncompressed(few, schema, forget), many, monkeypatch) for many in (1, RECORD_BY_RECORD)]
     assert found[0] == found[1]
     assert "_ROW_COUNT" in str(found[0])
+
+
+@covers("META-22", "META-23")
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("_NEW", ["null", "boolean"]),
+        ("_NEW", ["null", "double"]),
+        ("_ROW_COUNT", ["int", "long"]),
+        ("_ROW_COUNT", ["null", "int", "long"]),
+        ("_FILE_NAME", ["string", "bytes"]),
+    ],
+)
+def test_a_manifest_of_types_that_columns_do_not_have_gives_its_entries_record_by_record(
+    name: str, kind: Any, by_columns: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = json.loads(MANIFEST.schema.text)
+    file = schema["fields"][-1]["type"]["fields"]
+    file[:] = [one for one in file if one["name"] != name] + [{"name": name, "type": kind}]
+    wanted = entries(200)
+    assert outcome(uncompressed(wanted, schema), 1, monkeypatch) == wanted
+    assert not by_columns
+
+
+@covers("META-22")
+@pytest.mark.parametrize(("name", "kind"), [("_FILE_NAME", "bytes"), ("_MIN_KEY", "string")])
+def test_text_that_is_stored_as_bytes_is_damage_in_columns_too(
+    name: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = json.loads(MANIFEST.schema.text)
+    (stored,) = [one for one in schema["fields"][-1]["type"]["fields"] if one["name"] == name]
+    stored["type"] = kind
+
+    def convert(records: Any) -> None:
+        for one in records:
+            value = one["_FILE"][name]
+            one["_FILE"][name] = value.encode() if kind == "bytes" else "a text"
+
+    data = uncompressed(entries(30), schema, convert)
+    expected = outcome(data, RECORD_BY_RECORD, monkeypatch)
+    assert f"{name}: expected" in str(expected)
+    assert outcome(data, 1, monkeypatch) == expected
+
+
+@covers("META-22")
+def test_records_that_may_be_null_are_no_columns() -> None:
+    fields = [{"name": "a", "type": "bytes"}, {"name": "b", "type": "bytes"}]
+    schema: Any = ["null", {"type": "record", "name": "r", "fields": fields}]
+    stored = io.BytesIO()
+    # Without the number of the branch before it, this record would be another one of the same length.
+    row = {"a": b"\6ab", "b": b""}
+    fastavro.writer(stored, schema, [row], codec="null")
+    container = Container(io.BytesIO(stored.getvalue()), len(stored.getvalue()), "m")
+    ((count, block),) = container.unpacked_blocks()
+    with pytest.raises(NotInColumns):
+        container.columns(count, block, np.array([0]))
+    assert container.records(count, block) == [row]
+
+
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        ["null"],
+        ["boolean"],
+        [["null", "double"]],
+        [["int", "long"]],
+        [["null", "int", "long"]],
+        ["int", "int"],
+    ],
+    ids=str,
+)
+def test_types_that_columns_do_not_have_are_not_decoded_by_columns(kinds: list[Any]) -> None:
+    fields = [
+        {"name": "n", "type": "long"},
+        *({"name": "x", "type": kind} for kind in kinds),
+    ]
+    values = b"" if kinds == ["null"] else bytes(len(kinds))
+    block = b"".join(encode_long(i) + values for i in range(40))
+    starts = np.arange(0, len(block), len(block) // 40)
+    schema = {"type": "record", "name": "r", "fields": fields}
+    with pytest.raises(NotInColumns):
+        decode_columns(block, schema, 40, starts)
 
 
 def test_guesses_that_are_no_records_are_dropped_and_a_missing_one_is_noticed() -> None:

@@ -370,6 +370,26 @@ def test_manifests_of_other_formats_are_read_and_their_damage_crashes_nothing(
             decode(data[:at] + bytes([data[at] ^ 0x10]) + data[at + 1 :], at="m", size=len(data))
 
 
+@covers("META-23", "RD-11")
+@pytest.mark.parametrize("size", [1 << 63, (1 << 64) - 1])
+def test_a_number_of_a_columnar_manifest_that_no_long_holds_is_damage(size: int) -> None:
+    stored = pa.Table.from_pylist(list(fastavro.reader(io.BytesIO(encode_manifest_list([A_META])))))
+    place = stored.column_names.index("_FILE_SIZE")
+
+    def with_size(size: int) -> bytes:
+        sink = pa.BufferOutputStream()
+        changed = stored.set_column(place, "_FILE_SIZE", pa.array([size], pa.uint64()))
+        pq.write_table(with_types(changed), sink)
+        data: bytes = sink.getvalue().to_pybytes()
+        return data
+
+    assert decode_manifest_list(with_size(A_META.file_size), at="m") == [A_META]
+    with pytest.raises(
+        CorruptFileError, match=f"m: Parquet data: .*, found {size}, an integer of more than 64"
+    ):
+        decode_manifest_list(with_size(size), at="m")
+
+
 def in_columns(kind: str, encoded: bytes) -> bytes:
     """Return the records of an Avro manifest as an ORC or Parquet file."""
     records = pa.Table.from_pylist(list(fastavro.reader(io.BytesIO(encoded))))

@@ -313,9 +313,23 @@ def test_expired_changes_are_refused(table: Table) -> None:
     message = "changes after snapshot 6 up to 10: snapshot 7 does not exist or has expired; retained: 9 to 10"
     with pytest.raises(SnapshotNotFoundError, match=message):
         stream.next()
+    limited = Stream(table.path, maxSnapshotsPerTrigger=1, **CHANGES)
+    limited.ends = stream.ends[:1]
+    with pytest.raises(SnapshotNotFoundError, match="changes after snapshot 6 up to 7: snapshot 7 does not"):
+        limited.next()
     allowing = Stream(table.path, failOnDataLoss="false", maxSnapshotsPerTrigger=1, **CHANGES)
     allowing.ends = stream.ends[:1]
     assert allowing.rest() == [("+I", 8, 8)]
+
+
+@covers("CHG-26", "CHG-27")
+def test_a_time_before_all_that_is_retained_is_no_beginning(table: Table) -> None:
+    before = table.snapshots()[0].time_millis - 1
+    stream = Stream(table.path, scan__timestamp_millis=before, **CHANGES)
+    assert sorted(stream.rest()) == sorted(changes(table, 0))
+    table.expire_snapshots(retain_last=1)
+    with pytest.raises(SnapshotNotFoundError, match="retained"):
+        Stream(table.path, scan__timestamp_millis=before, **CHANGES).next()
 
 
 @covers("CHG-26", "CHG-27")

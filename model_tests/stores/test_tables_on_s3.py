@@ -275,6 +275,23 @@ def test_a_store_that_fails_is_not_taken_for_damage(server: Server, root: str) -
     assert denied.value.filename.endswith(".parquet")
 
 
+@covers("RD-11", "RD-19")
+def test_a_data_file_that_goes_while_it_is_read_is_damage_and_named(server: Server, root: str) -> None:
+    table = Table.create(root, "id BIGINT, x STRING", primary_key="id", storage_options=server.options)
+    table.upsert(pa.table({"id": range(100_000), "x": [str(i * 7919) for i in range(100_000)]}))
+
+    def fault(request: Request) -> int | None:
+        seen.extend([request] if request.path.endswith(".parquet") else [])
+        return 404 if request in seen[1:] else None
+
+    seen: list[Request] = []
+    with (
+        server.faulty(fault),
+        pytest.raises(CorruptFileError, match=r"\.parquet: data file: expected a file, found none"),
+    ):
+        Table.open(root, storage_options=server.options).to_arrow()
+
+
 def test_the_command_line_reaches_an_object_store(
     server: Server, root: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

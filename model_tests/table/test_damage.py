@@ -140,6 +140,20 @@ def test_a_data_file_without_a_column_that_its_schema_has_is_damage_and_names_it
     assert file in str(found.value)
 
 
+@covers("RD-11")
+def test_a_data_file_without_any_column_of_its_schema_is_damage_though_none_is_read(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", "k INT, v STRING", primary_key=None)
+    table.append(pa.table({"k": [1], "v": ["a"]}))
+    (file,) = table.files().column("file_name").to_pylist()
+    table.alter(add="n INT")
+    assert table.to_arrow(columns=["n"]).to_pylist() == [{"n": None}]
+    Surgeon(tmp_path / "t").edit_rows(file, lambda rows: rows.rename_columns(["x", "y"]))
+    with pytest.raises(
+        CorruptFileError, match=f"{file}: columns: expected one of the table's, found .'x', 'y'"
+    ):
+        Table.open(tmp_path / "t").to_arrow(columns=["n"])
+
+
 @covers("LSM-1", "RD-11")
 def test_a_merge_refuses_a_run_whose_keys_do_not_ascend(tmp_path: Path) -> None:
     options = {"bucket": "1", "write-only": "true"}

@@ -65,6 +65,16 @@ def test_a_read_is_refused_where_it_would_merge_otherwise(path: Path, option: st
     assert Table.open(path, ignore_options=option).count() == 2
 
 
+@covers("TBL-31", "TBL-34")
+def test_a_merge_by_an_engine_that_nobody_knows_is_refused_whatever_a_caller_knows(path: Path) -> None:
+    Table.open(path).upsert([{"k": 1, "v": 11}])
+    with_options(path, merge_engine="of-tomorrow")
+    refused = "option merge-engine='of-tomorrow' is not supported: expected deduplicate or partial-update or"
+    for read in ("to_arrow", "count"):
+        with pytest.raises(UnsupportedOptionError, match=refused):
+            getattr(Table.open(path, ignore_options="merge-engine"), read)()
+
+
 @covers("TBL-32")
 @pytest.mark.parametrize(
     ("option", "value"),
