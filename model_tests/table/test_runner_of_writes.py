@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -155,6 +155,35 @@ def test_what_is_large_is_left_to_spark_and_the_log_says_why(
         assert messages()[0] == "write: spark (a DataFrame whose size Spark does not know)"
         assert table.to_arrow().num_rows == 150
         assert messages()[0].startswith("read: ")
+
+
+@covers("TBL-22")
+@pytest.mark.parametrize("runner", [None, *RUNNERS])
+def test_a_frame_that_streams_or_that_arrow_has_no_type_for_is_refused(
+    tmp_path: Path, runner: str | None
+) -> None:
+    table = opened(tmp_path / "t", runner)
+    table.upsert(rows(0, 3, "a"))
+    before = table.snapshots()
+    streams = spark_session().readStream.format("rate").load().selectExpr("value AS k", "'x' AS s")
+    writes: list[Callable[[Any], object]] = [
+        table.upsert,
+        table.overwrite,
+        lambda rows: table.delete(rows.select("k")),
+    ]
+    for write in writes:
+        with pytest.raises(InvalidRequestError, match=r"^rows: a streaming DataFrame .* use foreachBatch$"):
+            write(streams)
+    with pytest.raises(InvalidRequestError, match=r"^source: a streaming DataFrame .* use foreachBatch$"):
+        table.merge(streams, on="k")
+    untyped = spark_session().sql("SELECT 1L AS k, make_interval(1) AS s")
+    with pytest.raises(InvalidRequestError, match=r"^rows: Arrow has no type for a column of this DataFrame"):
+        table.upsert(untyped)
+    with pytest.raises(
+        InvalidRequestError, match=r"^source: Arrow has no type for a column of this DataFrame"
+    ):
+        table.merge(untyped, on="k")
+    assert table.snapshots() == before
 
 
 def test_a_table_with_a_runner_that_is_not_there_is_refused(tmp_path: Path) -> None:

@@ -33,7 +33,12 @@ def accept_source(rows: Any, schema: TableSchema) -> Any:
     not accepted, for two columns of one name, and for a type that no column of a table has.
     """
     if is_spark_frame(rows):
-        return plain_frame(rows)
+        frame = plain_frame(rows)
+        if frame.isStreaming:
+            raise InvalidRequestError(
+                "source: a streaming DataFrame cannot be merged at once; use foreachBatch"
+            )
+        return frame
     try:
         table = untyped_rows(rows, schema)
     except InvalidRequestError as error:

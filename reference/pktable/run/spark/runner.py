@@ -228,7 +228,6 @@ class SparkRunner:
         """Return the changes of ``statement`` as a lazy DataFrame. Clauses: STM-1 to STM-4."""
         if source is not None:
             source = source_frame(self.session, source) if isinstance(source, pa.Table) else source
-            _expect_batch(source)
         if statement.by_key:
             target = self.read(context, query)
         else:
