@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import datetime
 import gc
 import threading
@@ -536,12 +537,75 @@ def test_a_column_that_has_not_null_inside_is_read(lake: Any) -> None:
     assert lake.spark.table("lake.db.nested").schema == table.read().schema
 
 
+NO_TABLES = {
+    "CREATE NAMESPACE lake.a.b": "CREATE DATABASE a.b: expected one name without a dot",
+    "CREATE DATABASE lake.x COMMENT 'mine'": "CREATE DATABASE x: expected one name without comment",
+    "CREATE DATABASE lake.x WITH DBPROPERTIES ('a' = 'b')": "CREATE DATABASE x: expected one name without a",
+    "CREATE TABLE lake.db.`new$files` (id INT)": "CREATE TABLE .*: expected database.table",
+    "CREATE TABLE lake.db.`new$branch_b` (id INT)": "CREATE TABLE .*: expected database.table",
+    "CREATE TABLE lake.a.b.c (id INT)": "CREATE TABLE a.b.c: expected database.table",
+    "INSERT INTO lake.db.`named$files` VALUES (1)": r"lake\.db\.named\$files: a metadata table cannot be changed",
+    "DROP TABLE lake.db.`named$files`": "DROP TABLE .*: expected database.table",
+    "DROP TABLE lake.db.`named$branch_b`": "DROP TABLE .*: expected database.table",
+    "ALTER TABLE lake.db.`named$files` SET TBLPROPERTIES ('bucket' = '2')": "ALTER TABLE .*: expected database.table",
+    "ALTER TABLE lake.db.`named$branch_b` RENAME TO db.u": "RENAME TABLE .*: expected database.table",
+    "ALTER TABLE lake.db.named RENAME TO lake.db.a.b": "RENAME TO lake.db.a.b: expected a name such as",
+    "ALTER TABLE lake.db.named RENAME TO db.`u$files`": "RENAME TO .*: expected a name such as database.table",
+    "ALTER TABLE lake.db.named RENAME TO db.`u$branch_b`": "RENAME TO .*: expected a name such as database.table",
+    "ALTER TABLE lake.db.named CLUSTER BY (id)": "ALTER TABLE: ClusterBy is not supported",
+    "ALTER TABLE lake.db.named ALTER COLUMN city SET DEFAULT 'x'": "is not supported for column city",
+    "ALTER TABLE lake.db.named ADD COLUMN d INT DEFAULT 3": "column d: a default is not supported",
+    "ALTER DATABASE lake.db SET DBPROPERTIES ('a' = 'b')": r"lake: plain .* \(alterNamespace\); .*lake\.sql",
+}
+
+
+@covers("WH-40", "WH-42")
+def test_names_of_no_tables_and_what_tables_do_not_have_are_refused_and_nothing_changes(lake: Any) -> None:
+    table = made(lake, "named")
+    table.create_branch("b")
+
+    def there() -> Any:
+        found = lake.warehouse.table("db.named")
+        return lake.warehouse.databases(), lake.warehouse.tables("db"), found.schema, found.branches()
+
+    before = there()
+    for statement, why in NO_TABLES.items():
+        with pytest.raises((IllegalArgumentException, UnsupportedOperationException), match=f"^.*{why}"):
+            lake.spark.sql(statement)
+        assert there() == before, statement
+    with pytest.raises(AnalysisException) as found:
+        lake.spark.sql("CREATE TABLE lake.nope.t (id INT)")
+    assert found.value.getCondition() == "SCHEMA_NOT_FOUND"
+    assert there() == before
+
+
+@covers("WH-38")
+def test_rows_are_those_of_a_number_that_a_catalog_gave(lake: Any) -> None:
+    views = reading.Views(Machine(lake.spark, str), "nothing")
+    assert lake.spark.sql(f"SELECT * FROM {views.function}(0)").collect() == []
+    for arguments, found in (("99", "99"), ("'a'", "a"), ("0, 0", "None"), ("", "None")):
+        with pytest.raises(
+            IllegalArgumentException, match=f"expected a number that a catalog gave, found {found}$"
+        ):
+            lake.spark.sql(f"SELECT * FROM {views.function}({arguments})")
+
+
+def test_a_copy_of_a_session_has_its_tables_and_what_the_jvm_calls_has_no_methods_of_pythons(
+    lake: Any,
+) -> None:
+    made(lake, "t")
+    assert copy.copy(lake).sql("SELECT count(*) FROM db.t").collect()[0][0] == 2
+    offered = Machine(lake.spark, str).offered(self_made := object())
+    assert copy.copy(offered).target is self_made
+
+
+@pytest.mark.parametrize("later", [1, 2])
 @covers("WH-42")
 def test_a_create_that_another_was_faster_with_is_sparks_error(
-    lake: Any, monkeypatch: pytest.MonkeyPatch
+    lake: Any, monkeypatch: pytest.MonkeyPatch, later: int
 ) -> None:
     made(lake, "raced")
-    answers = iter([False, False])
+    answers = iter([False] * later)
     monkeypatch.setattr(Warehouse, "has_table", lambda self, name: next(answers, True))
     lake.spark.sql("CREATE TABLE IF NOT EXISTS lake.db.raced (id INT)")
     assert lake.warehouse.table("db.raced").schema.value_names == ("id", "city")

@@ -240,8 +240,6 @@ class Catalog:
             raise self._machine.error(
                 f"{ANALYSIS}NoSuchNamespaceException", self._machine.strings([found.database])
             )
-        if self._warehouse.has_table(found.name):
-            raise self._machine.error(f"{ANALYSIS}TableAlreadyExistsException", identifier)
         if len(definition) == 1:
             info = definition[0]
             definition = (info.columns(), info.partitions(), info.properties())
@@ -276,9 +274,9 @@ class Catalog:
 
     def alter_table(self, identifier: Any, changes: Any) -> Any:
         """Change the schema or the options of a table. Clauses: WH-42."""
-        found = self._of_warehouse(identifier, "ALTER")
-        table = self._queries.names.open(found)
         try:
+            found = self._of_warehouse(identifier, "ALTER")
+            table = self._queries.names.open(found)
             alter(table, changes)
         except PkTableError as error:  # Spark wraps what the JVM calls an illegal argument here
             raise self._machine.refusal(str(error)) from error
