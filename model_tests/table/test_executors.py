@@ -12,6 +12,7 @@ import pytest
 from pktable import CorruptFileError, InvalidRequestError, Table
 from pktable.run.spark import write
 from pktable.run.spark.runner import SparkRunner
+from pktable.store.file_io import LocalFileIO
 from pktable_spec.covers import covers
 from pyspark.errors import PySparkException
 
@@ -147,6 +148,31 @@ def test_rows_of_every_chunk_reach_the_executors(table: Table, sizes: tuple[int,
     schema = table.schema.arrow_schema
     table.upsert(pa.concat_tables([pa.Table.from_pylist(chunk, schema) for chunk in chunks]))
     assert content(table) == {("a", k): "x" for k in range(sum(sizes))}
+
+
+class NoRoomForTwo(LocalFileIO):
+    """A directory that gives a process one data file, and then fails with an error that is none of ours."""
+
+    made = 0
+
+    def create(self, path: str) -> Any:
+        self.made += "/data-" in path
+        if self.made > 1:
+            raise MemoryError("no room for a second one")
+        return super().create(path)
+
+
+@covers("SAFE-5", "CMT-12", "LSM-5")
+def test_a_write_on_executors_that_fails_unforeseen_loses_no_rows_and_leaves_no_file(table: Table) -> None:
+    rows = pa.table({"p": ["a"] * 300, "k": pa.array(range(300), pa.int32()), "v": ["x" * 40] * 300})
+    table.upsert(rows)
+    before = {str(path) for path in Path(table.path).rglob("data-*")}
+    broken = sent_out(Table.open(table.path, spark=spark_session(), store=NoRoomForTwo()))
+    with pytest.raises(Exception, match="MemoryError: no room for a second one"):
+        broken.upsert(rows)
+    assert content(Table.open(table.path)) == {("a", k): "x" * 40 for k in range(300)}
+    assert {str(path) for path in Path(table.path).rglob("data-*")} == before
+    table.upsert(rows)
 
 
 @covers("TBL-13", "TBL-8", "RD-11", "CMT-12")

@@ -51,6 +51,9 @@ TESTS: dict[str, tuple[str, ...]] = {
         "test_an_unfit_interpreter_of_workers_is_named_in_one_line[another Python]",
         "test_an_interpreter_that_does_not_start_is_named_in_one_line",
     ),
+    "table/test_spark_pitfalls.py": (
+        "test_a_session_of_spark_connect_must_itself_have_the_mode_in_which_expressions_fail",
+    ),
     "table/test_times.py": ("test_spark_reads_and_writes_times_that_it_can_hold_and_rounds_none",),
     "table/test_variants.py": ("test_a_null_whose_type_has_not_null_inside_is_one_for_spark",),
     "predicate/test_predicate_on_spark.py": tuple(

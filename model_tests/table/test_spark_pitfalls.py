@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -148,6 +148,23 @@ def test_what_cannot_be_computed_is_refused_in_every_mode_of_the_session(
         assert table.to_arrow() == before
         assert sorted(row.k for row in table.read(where="n - 1 > 4").collect()) == [1]
         assert spark.conf.get("spark.sql.ansi.enabled") == "false"
+
+
+@covers("RD-26")
+def test_a_session_of_spark_connect_must_itself_have_the_mode_in_which_expressions_fail(
+    tmp_path: Path,
+) -> None:
+    with setting("spark.sql.ansi.enabled", "false") as spark:
+        table = Table.create(
+            tmp_path, "k INT, n INT", primary_key=["k"], options=DV, spark=spark, runner="spark"
+        )
+        table.upsert(pa.table({"k": [0, 1], "n": [5, 6]}))
+        refused: Any = pytest.raises(
+            InvalidRequestError, match=r"session: expected spark\.sql\.ansi\.enabled=true"
+        )
+        with nullcontext() if hasattr(spark, "sparkContext") else refused:
+            assert table.count(where="n + 1 > 6") == 1
+        assert table.count(where="n > 5") == 1
 
 
 @covers("RD-11")
