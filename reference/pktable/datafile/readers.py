@@ -41,7 +41,15 @@ from pktable.format.avro import Container
 from pktable.format.types import DataType
 from pktable.store.cache import Cache
 
-LIBRARY_ERRORS: Final = (pa.ArrowException, OSError, ValueError, KeyError, IndexError, OverflowError)
+LIBRARY_ERRORS: Final = (
+    pa.ArrowException,
+    OSError,
+    ValueError,
+    KeyError,
+    IndexError,
+    OverflowError,
+    RuntimeError,  # of C++, which Arrow passes on, such as of a histogram of another size
+)
 READ_AHEAD_BYTES: Final = 1 << 20
 MOST_CHUNKS: Final = 1000  # whose places in the footer are found in less time than pages save
 PAGE_ROWS: Final = 20_000  # of a page, as writers make them by default
