@@ -168,7 +168,9 @@ def _copy(buckets: Mapping[Path, Sequence[Mapping[str, Any]]]) -> None:
 
 def _encoded(path: Path) -> pa.Table:
     """Return the rows of a file, with strings of few values as its dictionaries have them."""
-    return pq.read_table(path, read_dictionary=sorted(worth_encoded(pq.read_metadata(path))))
+    footer = pq.read_metadata(path)
+    repeated = worth_encoded(footer, lambda group, leaf: footer.row_group(group).column(leaf))
+    return pq.read_table(path, read_dictionary=sorted(repeated))
 
 
 def _counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -303,9 +303,12 @@ def test_a_peer_that_complains_has_refused_and_one_that_died_has_erred(
 
 
 def test_an_answer_of_another_form_is_the_error_of_the_runner(tmp_path: Path) -> None:
+    vector = {"index_file": "i", "partition": [], "bucket": 0, "data_file": "d"}
     for number, (do, value, what) in enumerate(
         (
             ("snapshots", {}, "expected a list of objects"),
+            ("snapshots", [{"id": True, "kind": "APPEND"}], "id: expected an integer, found True"),
+            ("vectors", [{**vector, "positions": [0, True]}], "positions: expected a list of integers"),
             ("files", [{"name": 1}], "name: expected a string"),
             ("read", {"rows": [["1"]]}, "expected a list of the values of k, v, w"),
             ("read", {"rows": [["x", "v", "1"]]}, "expected a value of k, INT, as text"),

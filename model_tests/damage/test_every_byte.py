@@ -21,9 +21,8 @@ from pktable.datafile.parquet_footer import (
     LIKELY_BYTES,
     NAME,
     FooterSink,
-    read_footer,
 )
-from pktable.datafile.readers import ParquetRows
+from pktable.datafile.readers import ParquetRows, read_footer
 from pktable_spec.covers import covers
 
 from model_tests.damage import every_byte, flipped_vector
@@ -112,7 +111,7 @@ def test_the_footer_of_a_file_from_before_page_indexes_is_still_checked(tmp_path
     body = data[start:-9]
     footer = body + EARLIER_FIELD + zlib.crc32(body).to_bytes(4, "big") + EARLIER_NAME + b"\0"
     whole = bytearray(data[:start] + footer + len(footer).to_bytes(4, "little") + b"PAR1")
-    assert read_footer(pa.BufferReader(whole), at="x").num_rows == 1
+    assert read_footer(pa.BufferReader(whole), at="x").metadata.num_rows == 1
     ParquetRows(pa.BufferReader(whole), "x").expect_page_index()
     whole[start + 8] ^= 1
     with pytest.raises(CorruptFileError, match="footer checksum"):
@@ -130,7 +129,7 @@ def test_rows_that_are_copied_to_another_file_leave_the_checksum_behind(tmp_path
     pq.write_table(rows, tmp_path / "copy.parquet")
     assert NAME not in (tmp_path / "copy.parquet").read_bytes()
     with pa.OSFile(str(tmp_path / "copy.parquet")) as copy:
-        assert read_footer(copy, at="copy").num_rows == 1
+        assert read_footer(copy, at="copy").metadata.num_rows == 1
 
 
 @covers("META-37", "META-38")
@@ -143,7 +142,7 @@ def test_a_footer_of_any_length_is_found_and_checked(tmp_path: Path) -> None:
     data = bytearray(path.read_bytes())
     length = int.from_bytes(data[-8:-4], "little")
     assert length > LIKELY_BYTES
-    assert read_footer(pa.BufferReader(data), at="x").num_columns == 3000
+    assert read_footer(pa.BufferReader(data), at="x").metadata.num_columns == 3000
     data[-length] ^= 1
     with pytest.raises(CorruptFileError, match="footer checksum"):
         read_footer(pa.BufferReader(data), at="x")

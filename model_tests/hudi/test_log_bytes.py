@@ -214,7 +214,19 @@ def test_no_part_of_a_content_is_read_as_a_content(cut: int) -> None:
         decode_avro_content(content[:-cut], at="log")
 
 
-@pytest.mark.parametrize("record", [b"", b"\x04a", b"\x02ab"])
+def test_a_content_with_fewer_records_than_it_says_is_damage() -> None:
+    content = struct.pack(">iii", BLOCK_VERSION, 2, 3) + b"\x04ab" + b"\0"
+    with pytest.raises(CorruptFileError, match="Avro block: expected 2 records, found 1"):
+        decode_avro_content(content, at="log")
+
+
+def test_a_header_that_is_no_text_is_damage() -> None:
+    block = LogBlock(BlockKind.AVRO, ((HeaderKey.SCHEMA, b"\xff"),), b"", offset=7)
+    with pytest.raises(CorruptFileError, match="log: SCHEMA of the block at 7: expected UTF-8"):
+        block.text(HeaderKey.SCHEMA, "log")
+
+
+@pytest.mark.parametrize("record", [b"", b"\x04a", b"\x02ab", b"\x02a\0"])
 def test_a_record_of_another_length_is_damage(record: bytes) -> None:
     with pytest.raises(CorruptFileError, match="Avro records"):
         decode_records([b"\x02a", record], SCHEMA, at="log")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
 import os
 import pickle
@@ -12,7 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pktable import HudiTable
+from pktable_hudi.format.delete_content import Delete
 from pktable_hudi.format.log_block import BlockKind, HeaderKey, LogBlock, encode_block
+from pktable_hudi.stored import parquet_footer
 from pktable_spec.covers import covers
 from pktable_spec.errors import (
     CorruptFileError,
@@ -20,6 +24,7 @@ from pktable_spec.errors import (
     NotATableError,
     OutsideTableError,
     SnapshotNotFoundError,
+    StorageError,
     UnsupportedOptionError,
 )
 
@@ -381,6 +386,50 @@ def test_damaged_and_missing_files_are_named(table: MadeTable) -> None:
     path.unlink()
     with pytest.raises(CorruptFileError, match="found none"):
         list(splits[0].read())
+
+
+@covers("LOG-11", "LOG-35")
+def test_a_null_key_or_an_ordering_value_out_of_range_is_damage(tmp_path: Path, table: MadeTable) -> None:
+    table.log(20, table.data(20, [row("a", 20, 20, _hoodie_record_key=None)]))
+    table.commit(20)
+    with pytest.raises(CorruptFileError, match="record key: expected a key, found null"):
+        table.rows()
+    by_integer = MadeTable(tmp_path / "by-integer", settings={"hoodie.table.ordering.fields": "v"})
+    by_integer.base(10, [row("a", 1, 1)])
+    by_integer.commit(10)
+    by_integer.log(20, by_integer.deletes(20, Delete("a", "", "Int", 1 << 40)))
+    by_integer.commit(20)
+    with pytest.raises(CorruptFileError, match="ordering value: expected INT"):
+        by_integer.rows()
+
+
+@covers("LOG-18")
+def test_an_ordering_field_that_the_schema_has_not_is_damage(tmp_path: Path) -> None:
+    table = MadeTable(tmp_path / "t", settings={"hoodie.table.ordering.fields": "nosuch"})
+    table.base(10, [row("a", 1, 1)])
+    table.commit(10)
+    table.log(20, table.data(20, [row("a", 2, 2)]))
+    table.commit(20)
+    with pytest.raises(CorruptFileError, match="schema: expected the ordering field nosuch, found none"):
+        table.rows()
+
+
+def test_a_commit_whose_file_is_gone_is_damage(table: MadeTable) -> None:
+    timeline = table.open().timeline()
+    (instant_of,) = timeline.completed
+    Path(instant_of.path).unlink()
+    with pytest.raises(CorruptFileError, match="timeline file: expected a file, found none"):
+        timeline.metadata(instant_of)
+
+
+@covers("LOG-35")
+def test_a_failing_disk_is_no_damage() -> None:
+    class Failing(io.BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            raise OSError(errno.EIO, "it broke")
+
+    with pytest.raises(StorageError, match="file: cannot read: it broke"):
+        parquet_footer(pa.PythonFile(Failing(b"x" * 100), mode="r"), "file")
 
 
 @covers("SAFE-1", "SAFE-2")

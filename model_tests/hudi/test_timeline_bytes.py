@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 from pathlib import Path
 
+import fastavro
 import pytest
 from pktable_hudi.format.avro_schema import fields_of
+from pktable_hudi.format.clean_files import decode_clean_plan
 from pktable_hudi.format.history_files import decode_history
 from pktable_hudi.format.key_summary import GREATEST, LEAST, summary_of_footer
 from pktable_hudi.format.names import base_file, log_file, timeline_file
@@ -114,6 +117,42 @@ def test_a_schema_without_columns_is_refused(kind: object, error: type[Exception
     schema = {"type": "record", "name": "r", "fields": [{"name": "a", "type": kind}]}
     with pytest.raises(error):
         fields_of(json.dumps(schema), at="file")
+
+
+def test_a_schema_that_has_a_field_twice_is_damage() -> None:
+    fields = [{"name": "a", "type": "int"}] * 2
+    with pytest.raises(CorruptFileError, match="Avro schema: expected that of a record, found a field twice"):
+        fields_of(json.dumps({"type": "record", "name": "r", "fields": fields}), at="file")
+
+
+@covers("LOG-20", "LOG-68")
+@pytest.mark.parametrize(
+    ("content", "error", "message"),
+    [
+        ({"policy": "x", "partitionsToBeDeleted": ["p"]}, InvalidRequestError, "a clean that drops partitions"),
+        ({"policy": "x", "filesToBeDeletedPerPartition": {"p": ["f"]}}, InvalidRequestError, "finish it with Hudi"),
+        ({}, CorruptFileError, "clean plan: expected a plan, found 'policy'"),
+        ({"policy": "x", "filePathsToBeDeletedPerPartition": []}, None, ""),
+        ({"policy": "x", "filePathsToBeDeletedPerPartition": {"p": [{}]}}, CorruptFileError, "found 'filePath'"),
+        ({"policy": "x", "filePathsToBeDeletedPerPartition": {"p": [{"filePath": "/t/p/passwd"}]}},
+         CorruptFileError, "clean plan: expected base files and log files, found passwd"),
+    ],
+)  # fmt: skip
+def test_a_clean_plan_names_files_of_the_table_only(
+    content: object, error: type[Exception] | None, message: str
+) -> None:
+    with contextlib.nullcontext() if error is None else pytest.raises(error, match=message):
+        assert decode_clean_plan(json.dumps(content).encode(), at="file").files == {}
+
+
+@covers("LOG-20")
+@pytest.mark.parametrize("count", [0, 2])
+def test_a_timeline_file_is_one_record(count: int) -> None:
+    stream = io.BytesIO()
+    schema = {"type": "record", "name": "r", "fields": [{"name": "policy", "type": "string"}]}
+    fastavro.writer(stream, schema, [{"policy": "x"}] * count)
+    with pytest.raises(CorruptFileError, match=f"timeline file: expected one record, found {count}"):
+        decode_clean_plan(stream.getvalue(), at="file")
 
 
 @covers("LOG-20")

@@ -24,7 +24,7 @@ from pktable_hudi.index_writer import IndexPolicy
 from pktable_hudi.lookup import index_of_file
 from pktable_hudi.placing import WriteOptions, rooms
 from pktable_spec.covers import covers
-from pktable_spec.errors import InvalidRequestError, UnsupportedOptionError
+from pktable_spec.errors import InvalidRequestError
 from pktable_spec.model.log_index import LogTable, Row
 
 from model_tests.hudi.dying_store import AFTER, BEFORE, TORN, DyingStore, Killed
@@ -368,6 +368,10 @@ def test_a_partition_value_that_is_no_directory_is_refused(tmp_path: Path) -> No
     for value in ("a/b", "..", "a%b"):
         with pytest.raises(InvalidRequestError, match="cannot be the name of a partition's directory"):
             table.upsert({"k": ["a"], "p": [value]})
+    with pytest.raises(
+        InvalidRequestError, match="column p: expected STRING NOT NULL, found null in 1 of 2 rows"
+    ):
+        table.upsert({"k": ["a", "b"], "p": ["x", None]})
 
 
 @covers("LOG-18", "LOG-63")
@@ -381,10 +385,11 @@ def test_a_table_that_is_not_written_is_refused_by_name(tmp_path: Path) -> None:
         ("hoodie.table.metadata.partitions=files", "hoodie.table.metadata.partitions='files'"),
         ("hoodie.table.type=COPY_ON_WRITE", "hoodie.table.type='COPY_ON_WRITE'"),
         ("hoodie.table.version=9", "hoodie.table.version='9'"),
+        ("hoodie.table.recordkey.fields=id", "the table has no key column id; it cannot be written"),
     ):
         path.write_text(f"{given}{line}\n")
-        with pytest.raises(UnsupportedOptionError, match=message):
-            upsert(table, {"a": Row(1, 1)})
+        with pytest.raises(InvalidRequestError, match=message):
+            upsert(HudiTable.open(table.path), {"a": Row(1, 1)})
     path.write_text(given)
     timeline = tmp_path / "t" / ".hoodie" / "timeline"
     timeline.mkdir()

@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from pktable.datafile.readers import Footer
 from pktable.format.types import one_array
 from pktable.store.file_io import FileIO
 from pktable_spec.errors import CorruptFileError
@@ -67,7 +68,7 @@ class SliceLookup:
     instant: str
     slice: FileSlice
     _indexes: dict[str, FoundIndex | None] = field(default_factory=dict)
-    _base: tuple[Any, KeySummary | None] | None = None
+    _base: tuple[Footer, KeySummary | None] | None = None
 
     def locate(self, batch: KeyBatch) -> Numbers:
         """Return the numbers of the keys that the slice has, ascending. Raises CorruptFileError.
@@ -108,12 +109,12 @@ class SliceLookup:
             len(summary.among(batch, numbers[start : start + MOST_AT_ONCE])) for start in starts
         )
 
-    def _base_footer(self) -> tuple[Any, KeySummary | None]:
+    def _base_footer(self) -> tuple[Footer, KeySummary | None]:
         """Return the footer of the base file, and the summary in it, None without one."""
         if self._base is None:
             path = self._base_path()
             footer = self._opened(path, lambda file: parquet_footer(file, path))
-            self._base = footer, summary_of_footer(footer.metadata, at=path)
+            self._base = footer, summary_of_footer(footer.metadata.metadata, at=path)
         return self._base
 
     def _in_base(self, batch: KeyBatch, numbers: Numbers) -> Numbers:

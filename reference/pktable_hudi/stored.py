@@ -14,8 +14,7 @@ from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 from pktable.datafile.evolution import conformed, require_conversion
-from pktable.datafile.parquet_footer import read_footer
-from pktable.datafile.readers import LIBRARY_ERRORS, ParquetRows
+from pktable.datafile.readers import LIBRARY_ERRORS, Footer, ParquetRows, read_footer
 from pktable.format.bounds import require_bounded_rows
 from pktable.format.types import DataType, Field, from_arrow, to_arrow
 from pktable_spec.errors import CorruptFileError, InvalidRequestError, StorageError
@@ -28,11 +27,16 @@ Result = TypeVar("Result")
 
 
 def parquet_tables(
-    source: Any, at: str, fields: Sequence[Field], *, batch_rows: int = BATCH_ROWS, footer: Any = None
+    source: Any,
+    at: str,
+    fields: Sequence[Field],
+    *,
+    batch_rows: int = BATCH_ROWS,
+    footer: Footer | None = None,
 ) -> Iterator[tuple[int, pa.Table]]:
     """Yield (position of the first row, rows) of a Parquet file with exactly the columns ``fields``, in file order.
 
-    ``footer``: the `pyarrow.parquet.FileMetaData` of the file if it has been read. Raises CorruptFileError, and
+    ``footer``: that of the file if it has been read. Raises CorruptFileError, and
     InvalidRequestError for an encrypted file or a column that cannot be converted.
     Clauses: LOG-21, LOG-35.
     """
@@ -50,8 +54,8 @@ def parquet_tables(
         yield position, aligned(table, stored, fields, table.num_rows, at)
 
 
-def parquet_footer(source: Any, at: str) -> Any:
-    """Return the `pyarrow.parquet.FileMetaData` of an open file. Raises CorruptFileError, InvalidRequestError."""
+def parquet_footer(source: Any, at: str) -> Footer:
+    """Return the footer of an open file. Raises CorruptFileError, InvalidRequestError."""
     return _plain(lambda: read_footer(source, at=at), source, at)
 
 

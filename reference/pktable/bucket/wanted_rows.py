@@ -8,7 +8,7 @@ Clauses: META-38, RD-7, RD-8.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -52,7 +52,7 @@ def greatest_of_row_groups(
     found, first = [], 0
     for group in range(metadata.num_row_groups):
         rows = metadata.row_group(group)
-        stats = rows.column(place).statistics
+        stats = _statistics(reader, stored, group, place)
         greatest = stats.max if stats is not None and stats.has_min_max else None
         found.append((np.array([[first, first + rows.num_rows]], np.int64), greatest))
         first += rows.num_rows
@@ -78,7 +78,11 @@ def rows_that_may_match(reader: DataReader, schema: TableSchema, predicate: Pred
     bounded = {name: kind for name, kind in usable.items() if kind.root in EXACT | STRINGS}
     groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
     few = len(groups) < 2
-    may = [True] if few else may_match(predicate, _bounds_of_groups(groups, exact), len(groups)).tolist()
+    may = (
+        [True]
+        if few
+        else may_match(predicate, _bounds_of_groups(reader, stored, exact), len(groups)).tolist()
+    )
     first, found = 0, []
     for i, rows in enumerate(groups):
         if may[i]:
@@ -88,10 +92,16 @@ def rows_that_may_match(reader: DataReader, schema: TableSchema, predicate: Pred
     return None if ranges.tolist() == [[0, first]] else ranges
 
 
-def _bounds_of_groups(groups: Sequence[Any], places: Mapping[str, int]) -> dict[str, Bounds]:
-    bounds = {}
+def _statistics(reader: DataReader, stored: ParquetRows, group: int, place: int) -> Any:
+    return reader.guarded(lambda: stored.chunk(group, place).statistics)
+
+
+def _bounds_of_groups(
+    reader: DataReader, stored: ParquetRows, places: Mapping[str, int]
+) -> dict[str, Bounds]:
+    bounds, groups = {}, range(stored.metadata.num_row_groups)
     for name, place in places.items():
-        found = [rows.column(place).statistics for rows in groups]
+        found = [_statistics(reader, stored, group, place) for group in groups]
         known = np.array([stats is not None and stats.has_min_max for stats in found])
         low, high = (
             np.array(

@@ -9,7 +9,7 @@ Clauses: SAFE-8.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any, Final
 
 import pyarrow as pa
@@ -31,18 +31,26 @@ _UNPACKED_BYTES, _PACKED_BYTES, _DICTIONARY, _VALUES = (
 )  # fields of a header of a page, and of its part
 
 
-def rows_at_once(source: Any, metadata: Any, group: int, names: Collection[str], most: int) -> int:
+def rows_at_once(
+    source: Any,
+    metadata: Any,
+    chunk_of: Callable[[int, int], Any],
+    group: int,
+    names: Collection[str],
+    most: int,
+) -> int:
     """Return how many rows of a row group to decode at once, at least 1 and at most ``most``.
 
-    ``names``: the columns that are read. Raises ValueError or IndexError for a damaged header of a dictionary.
+    ``chunk_of``: gives a column of a row group as Arrow has it. ``names``: the columns that are read.
+    Raises ValueError or IndexError for a damaged header of a dictionary.
     """
     found = metadata.row_group(group)
     most = max(1, min(most, found.num_rows))
     size = 0.0
     for leaf in range(found.num_columns):
-        chunk = found.column(leaf)
-        if chunk.path_in_schema.partition(".")[0] not in names:
+        if metadata.schema.column(leaf).path.partition(".")[0] not in names:
             continue
+        chunk = chunk_of(group, leaf)
         size += chunk.total_uncompressed_size / max(1, found.num_rows)
         values = max(
             1.0, chunk.num_values / max(1, found.num_rows)

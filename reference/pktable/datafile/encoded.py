@@ -8,7 +8,7 @@ Clauses: CMP-32.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -21,15 +21,14 @@ BYTES_A_VALUE: Final = 4
 """The most that a chunk of a Parquet file has for each value if an encoded column is to be small in memory as well."""
 
 
-def worth_encoded(metadata: Any) -> set[str]:
+def worth_encoded(metadata: Any, chunk_of: Callable[[int, int], Any]) -> set[str]:
     """Return the columns of strings or bytes whose values repeat in every row group of a Parquet file.
 
-    ``metadata``: its `pyarrow.parquet.FileMetaData`.
+    ``metadata``: its `pyarrow.parquet.FileMetaData`; ``chunk_of``: gives a column of a row group as Arrow has it.
     """
     found: set[str] | None = None
     for number in range(metadata.num_row_groups):
-        group = metadata.row_group(number)
-        chunks = [group.column(i) for i in range(group.num_columns)]
+        chunks = [chunk_of(number, i) for i in range(metadata.num_columns)]
         names = {
             chunk.path_in_schema
             for chunk in chunks

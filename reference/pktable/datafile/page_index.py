@@ -19,13 +19,20 @@ from typing import Any, Final, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from pktable.datafile.parquet_footer import TAIL_BYTES
+from pktable.datafile.parquet_footer import TAIL_BYTES, is_sealed
 from pktable.datafile.row_ranges import RowRanges
 from pktable.datafile.thrift_compact import STRUCT, CompactReader, Span
 
 FILE_ROWS, ROW_GROUPS = 3, 4  # fields of FileMetaData
 COLUMNS, GROUP_ROWS = 1, 3  # of RowGroup
-METADATA, OFFSET_INDEX, OFFSET_LENGTH, COLUMN_INDEX, COLUMN_LENGTH = 3, 4, 5, 6, 7  # of ColumnChunk
+METADATA, OFFSET_INDEX, OFFSET_LENGTH, COLUMN_INDEX, COLUMN_LENGTH, CRYPTO = (
+    3,
+    4,
+    5,
+    6,
+    7,
+    8,
+)  # of ColumnChunk
 VALUES, DECODED_BYTES, CHUNK_BYTES, DATA_PAGE, DICTIONARY_PAGE = 5, 6, 7, 9, 11  # of ColumnMetaData
 LOCATIONS: Final = 1  # of OffsetIndex
 OFFSET, SIZE, FIRST_ROW = 1, 2, 3  # of PageLocation
@@ -110,6 +117,7 @@ class Chunk:
     decoded_bytes: int
     offset_index: Span | None
     column_index: Span | None
+    encrypted: bool
 
 
 class PageLayout:
@@ -117,7 +125,7 @@ class PageLayout:
 
     def __init__(self, footer: bytes, metadata: Any) -> None:
         """``footer``: the end of the file from its footer on. ``metadata``: the same, as Arrow has it."""
-        self.footer, self.metadata = footer[:-TAIL_BYTES], metadata
+        self.footer, self.metadata, self.sealed = footer[:-TAIL_BYTES], metadata, is_sealed(footer)
         self._chunks: dict[tuple[int, int], Chunk] = {}
         self._index: PageIndex | None = None
 
@@ -188,6 +196,7 @@ class PageLayout:
             number(metadata, DECODED_BYTES),
             index(OFFSET_INDEX, OFFSET_LENGTH),
             index(COLUMN_INDEX, COLUMN_LENGTH),
+            CRYPTO in spans,
         )
 
 

@@ -100,14 +100,14 @@ def _crc(data: bytes) -> bytes:
     return zlib.crc32(data).to_bytes(CRC_BYTES, "big")
 
 
-def read_footer(source: Any, *, at: str) -> Any:
-    """Return the `pyarrow.parquet.FileMetaData` of an open file. Raises CorruptFileError, and errors of Arrow."""
-    return metadata_of(checked_footer(source, at=at))
-
-
 def metadata_of(footer: bytes) -> Any:
     """Return the `pyarrow.parquet.FileMetaData` of the end of a file, from its footer on. Raises errors of Arrow."""
     return pq.read_metadata(pa.BufferReader(MAGIC + footer))
+
+
+def is_sealed(footer: bytes) -> bool:
+    """Return whether the end of a file, from its footer on, has our checksum."""
+    return footer[:-TAIL_BYTES].endswith((NAME + STOP, EARLIER_NAME + STOP))
 
 
 def checked_footer(source: Any, *, at: str) -> bytes:

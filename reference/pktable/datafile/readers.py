@@ -37,6 +37,7 @@ from pktable.datafile.parquet_footer import (
 from pktable.datafile.parquet_pages import PagedRows
 from pktable.datafile.parquet_times import holds_nanoseconds, times_as_bytes
 from pktable.datafile.row_ranges import RowRanges, within
+from pktable.datafile.sound_chunks import expect_sound_chunk
 from pktable.format.avro import Container
 from pktable.format.types import DataType
 from pktable.store.cache import Cache
@@ -92,8 +93,12 @@ class Footer:
 _FOOTERS: Final = Cache(128)  # by their bytes
 
 
-def _parsed(footer: bytes) -> Footer:
-    """Return the end of a file, from its footer on, parsed. A small one is remembered. Clauses: RD-24."""
+def read_footer(source: Any, *, at: str) -> Footer:
+    """Return the footer of an open file; a small one is remembered. Raises CorruptFileError, and errors of Arrow.
+
+    Clauses: META-38, RD-24.
+    """
+    footer = checked_footer(source, at=at)
 
     def parse() -> Footer:
         metadata = metadata_of(footer)
@@ -117,21 +122,22 @@ class ParquetRows:
     offsets of 64 bits: Arrow need not divide them at 2 GiB.
     """
 
-    def __init__(self, source: Any, at: str, metadata: Any = None) -> None:
-        """``metadata``: the footer of the file if it has been read."""
+    def __init__(self, source: Any, at: str, footer: Footer | None = None) -> None:
+        """``footer``: that of the file if it has been read."""
         self._source, self._at, self._read_ahead = source, at, READ_AHEAD_BYTES
         small = source.size() <= LIKELY_BYTES
-        self.metadata: Any = None if small else metadata
-        self._footer, self.large = None, False
+        self.metadata: Any = None
+        self.large = False
         if small:
             source.seek(0)
             self._source, self._read_ahead = pa.BufferReader(source.read()), 0
-            checked_footer(self._source, at=at)
+            end = checked_footer(self._source, at=at)
             # To parse the footer takes longer than all else of a small file. It is opened at once, which parses it.
             self.metadata = self._file.metadata
-        elif metadata is None:
-            self._footer = _parsed(checked_footer(source, at=at))
-            self.metadata = self._footer.metadata
+            self._layout = PageLayout(end, self.metadata)
+        else:
+            footer = footer or read_footer(source, at=at)
+            self.metadata, self.schema, self._layout = footer.metadata, footer.schema, footer.layout
         self.row_count: int | None = self.metadata.num_rows
         self.large = not small and self.metadata.num_rows > PAGE_ROWS
         chunks = self.metadata.num_columns * self.metadata.num_row_groups
@@ -156,7 +162,7 @@ class ParquetRows:
             rows = self.metadata.row_group(group).num_rows
             wanted = None if ranges is None else within(ranges, position, position + rows)
             if wanted is None or len(wanted):
-                at_once = rows_at_once(self._source, self.metadata, group, columns, batch_rows)
+                at_once = rows_at_once(self._source, self.metadata, self.chunk, group, columns, batch_rows)
                 chosen = self._chosen(group, wanted, list(columns), at_once)
                 for start, table in chosen or self._whole(group, columns, at_once):
                     stored = self.narrowed(table, encoded) if narrow else table
@@ -175,8 +181,17 @@ class ParquetRows:
     @cached_property
     def schema(self) -> pa.Schema:
         """The types that Arrow reads its columns as."""
-        found: pa.Schema = self._footer.schema if self._footer else self.metadata.schema.to_arrow_schema()
+        found: pa.Schema = self.metadata.schema.to_arrow_schema()
         return found
+
+    def chunk(self, group: int, leaf: int) -> Any:
+        """Return a column of a row group as Arrow has it, a `pyarrow.parquet.ColumnChunkMetaData`.
+
+        Raises ValueError, IndexError or KeyError if it is damaged or encrypted.
+        """
+        if not self._layout.sealed:
+            expect_sound_chunk(self._layout, group, leaf)
+        return self.metadata.row_group(group).column(leaf)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -197,12 +212,11 @@ class ParquetRows:
     @cached_property
     def encoded(self) -> list[str]:
         """The columns that are decoded as numbers into a dictionary."""
-        return sorted(worth_encoded(self.metadata)) if self.large else []
+        return sorted(worth_encoded(self.metadata, self.chunk)) if self.large else []
 
     @cached_property
     def _pages(self) -> PagedRows:
-        footer = self._footer or _parsed(checked_footer(self._source, at=self._at))
-        return PagedRows(self._source, footer.layout, self._at)
+        return PagedRows(self._source, self._layout, self._at)
 
     def _chosen(
         self, group: int, wanted: RowRanges | None, names: list[str], at_once: int
