@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,12 +11,15 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pktable.format.types import DataType, Field
 from pktable_hudi.format.delete_content import Delete
 from pktable_hudi.format.log_block import HeaderKey, LogBlock
+from pktable_hudi.log_rows import Wanted, block_rows
+from pktable_hudi.log_scan import PlacedBlock
 from pktable_spec.covers import covers
 from pktable_spec.errors import CorruptFileError, InvalidRequestError
 
-from model_tests.hudi.made_tables import MadeTable, Row, at_positions, instant, row
+from model_tests.hudi.made_tables import OWN, MadeTable, Row, at_positions, instant, row, schema_of
 
 # The oracle: one key at a time, one record at a time, as Hudi's mergers do it.
 
@@ -193,6 +197,36 @@ def test_a_block_without_records_changes_nothing(table: MadeTable, kind: str) ->
 def test_a_delete_with_an_ordering_value_of_another_type_is_refused(table: MadeTable) -> None:
     write(table, table.deletes(2, Delete("a", None, "String", "x")))
     with pytest.raises(InvalidRequestError, match="ordering value of type String"):
+        table.rows()
+
+
+def test_a_delete_with_a_decimal_that_the_ordering_field_cannot_hold_is_damage(table: MadeTable) -> None:
+    block = table.deletes(2, Delete("a", None, "Decimal", b"\x7f" * 16))
+    ordering = Field(0, "d", DataType("DECIMAL", precision=4, scale=2))
+    with pytest.raises(CorruptFileError, match=r"ordering value: expected DECIMAL\(4, 2\)"):
+        block_rows(PlacedBlock(block, instant(2), "log"), Wanted((), ordering))
+
+
+@covers("LOG-7")
+def test_a_row_without_a_key_is_damage(table: MadeTable) -> None:
+    write(table, table.data(2, [row("a", 6, 2), row("b", 6, 2, _hoodie_record_key=None)]))
+    with pytest.raises(CorruptFileError, match="record key: expected a key, found null"):
+        table.rows()
+
+
+@covers("LOG-7")
+def test_a_number_that_its_column_cannot_hold_is_damage_beside_a_map_too(table: MadeTable) -> None:
+    names = ("k", "ts", "v", "m")
+    schema = schema_of((*OWN, *names))
+    kinds = {"ts": "int", "m": {"type": "map", "values": "int"}}
+    for one in schema["fields"]:
+        one["type"] = ["null", kinds.get(one["name"], one["type"][1])]
+    header = {HeaderKey.SCHEMA: json.dumps(schema).encode(), HeaderKey.IS_PARTIAL: b""}
+    write(table, table.data(2, [row("a", 7, 2)], columns=names, header=header))
+    assert table.rows()["a"] == 2
+    table.log(3, table.data(3, [row("a", 1 << 40, 3)], columns=names, header=header))
+    table.commit(3)
+    with pytest.raises(CorruptFileError, match="Avro records: expected values of their types"):
         table.rows()
 
 

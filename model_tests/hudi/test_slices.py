@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pktable import HudiTable
-from pktable_hudi.format.delete_content import Delete
 from pktable_hudi.format.log_block import BlockKind, HeaderKey, LogBlock, encode_block
 from pktable_hudi.stored import parquet_footer
 from pktable_spec.covers import covers
@@ -386,21 +385,6 @@ def test_damaged_and_missing_files_are_named(table: MadeTable) -> None:
     path.unlink()
     with pytest.raises(CorruptFileError, match="found none"):
         list(splits[0].read())
-
-
-@covers("LOG-11", "LOG-35")
-def test_a_null_key_or_an_ordering_value_out_of_range_is_damage(tmp_path: Path, table: MadeTable) -> None:
-    table.log(20, table.data(20, [row("a", 20, 20, _hoodie_record_key=None)]))
-    table.commit(20)
-    with pytest.raises(CorruptFileError, match="record key: expected a key, found null"):
-        table.rows()
-    by_integer = MadeTable(tmp_path / "by-integer", settings={"hoodie.table.ordering.fields": "v"})
-    by_integer.base(10, [row("a", 1, 1)])
-    by_integer.commit(10)
-    by_integer.log(20, by_integer.deletes(20, Delete("a", "", "Int", 1 << 40)))
-    by_integer.commit(20)
-    with pytest.raises(CorruptFileError, match="ordering value: expected INT"):
-        by_integer.rows()
 
 
 @covers("LOG-18")

@@ -1,9 +1,9 @@
 """Refuse column chunks of a Parquet file at which Arrow would end the process.
 
-Arrow's view of a column chunk raises an error of C++ that Python cannot catch if the column is encrypted, if a
-histogram of levels has another length than the column has levels, or if a bound in the statistics is shorter than a
-value of its type. So a footer without our checksum is looked at before. A small file takes 2.6 times as long for it (5
-columns, 28 KB), a larger one no longer.
+Arrow raises an error of C++ that Python cannot catch if it looks at a column that is encrypted, or that has a histogram
+of more or fewer levels than its type. So it does at statistics with a bound that is shorter than a value. A footer
+without our checksum is therefore looked at before. A small file takes 2.6 times as long for it (5 columns, 28 KB), a
+larger one no longer.
 
 Clauses: META-38, RD-11, SAFE-8.
 """
