@@ -129,7 +129,7 @@ class StatementExpectations(Expectations):
             fail(f"an overwrite removes {sorted(gone)} alone, found {layout.entries()}")
         if layout.vectors != {key: found for key, found in before.vectors.items() if key not in gone}:
             fail(f"vectors: {before.vectors} became {layout.vectors}")
-        lifted = self.options.max_level if self.options.compacts_level_zero else 0
+        lifted = self.options.max_level if self.options.compacts_level_zero else None
         self.run_was_added(layout, changes, {}, lifted)
         self.meaning.overwrite(layout.id, changes, replaces)
         self.settle(layout)

@@ -97,12 +97,16 @@ class Refinement:
     def overwrite_is_a_step(self, before: State, after: State) -> None:
         """Check that nothing was left of a bucket, and that at most one sorted run was added.
 
-        Where default reads skip level 0 it is at the greatest level, to which a compaction takes what is alone.
+        Where default reads skip level 0 it is at the greatest level, to which a compaction takes what is alone. Elsewhere
+        it may be there if its rows can have filled as many files as make a compaction.
         """
         left = {file for file, _ in before.live} & {file for file, _ in after.live}
         if left:
             fail(f"an overwrite left {left}")
-        level = self.mechanism.options.max_level if self.mechanism.options.compacts_level_zero else 0
+        options, new = self.mechanism.options, after.live - before.live
+        many = sum(len(after.files[file].records) for file, _ in new) >= options.trigger
+        lifted = options.compacts_level_zero or (many and {level for _, level in new} == {options.max_level})
+        level = options.max_level if lifted else 0
         self.write_is_a_step(State(files=before.files), after, numbered=True, level=level)
 
     @check

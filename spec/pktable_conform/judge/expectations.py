@@ -278,17 +278,21 @@ class Expectations(ReadExpectations):
         layout: Layout,
         changes: Sequence[Change],
         older: Mapping[BucketId, Sequence[FileInfo]],
-        level: int = 0,
+        lifted: int | None = 0,
     ) -> None:
-        """Check the new files of a write, and take them in. ``older``: the files its numbers must be above."""
+        """Check the new files of a write, and take them in. ``older``: the files its numbers must be above.
+
+        ``lifted``: the level where all must lie; None if their number may have made them a compaction of their own.
+        """
         before = self.latest
         touched: Counter[BucketId] = Counter(self.bucket_of(row) for _, row in changes)
         added = [file for key, file in layout.files.items() if key not in before.files]
         if {file.bucket for file in added} != set(touched):
             fail(f"a write goes to the buckets of its keys, {set(touched)}; found {added}")
         for file in added:
-            if file.level != level:
-                fail(f"a write goes to level {level}, found {file}")
+            many = lifted is None and touched[file.bucket] >= self.options.trigger
+            if file.level not in ((0, self.options.max_level) if many else (lifted or 0,)):
+                fail(f"a write goes to level {lifted or 0}, found {file}")
             highest = max((other.max_sequence for other in older.get(file.bucket, [])), default=-1)
             first, last = file.min_sequence, file.max_sequence
             if first <= highest:
