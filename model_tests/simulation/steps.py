@@ -251,7 +251,7 @@ class _Teller:
                 snapshot = decode_snapshot(effect.data, at=effect.path)
                 self._say(at, "Deliver", self._by_identity[identity_of(snapshot)].job, id=number)
         number = numbered(name, FENCE)
-        if number is not None and effect.data is not None:
+        if number is not None and effect.path == PATHS.fence(number) and effect.data is not None:
             self._tell_fence(at, decode_fence(number, effect.data, at=effect.path), effect.by)
 
     def _tell_fence(self, at: int, fence: Fence, by: Work) -> None:
