@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import struct
 import zlib
@@ -123,6 +124,18 @@ def test_a_parquet_block_has_the_index_in_its_metadata(tmp_path: Path) -> None:
     assert pq.read_table(pa.BufferReader(made.content)).equals(pq.read_table(pa.BufferReader(block.content)))
     with pytest.raises(InvalidRequestError, match="order"):
         with_index(table.parquet(1, [row("b", 1, 1), row("a", 1, 1)]), index, ["b", "a"])
+
+
+@covers("LOG-39", "LOG-40")
+@pytest.mark.parametrize("damage", ["no Base64", "no footer"])
+def test_a_parquet_block_with_a_damaged_index_is_refused(damage: str) -> None:
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"k": ["a"]}).replace_schema_metadata({ENTRY: b"?"}), sink)
+    content = sink.getvalue()
+    if damage == "no footer":
+        content = content[:4] + b"\xff" * 9 + struct.pack("<i", 9) + b"PAR1"
+    with pytest.raises(CorruptFileError, match="log index: expected Parquet metadata"):
+        found_in(encode_block(LogBlock(BlockKind.PARQUET, (), content)))
 
 
 @covers("LOG-40")

@@ -121,6 +121,24 @@ def actions(path: Path, store: FileIO) -> Actions:
 
 
 @covers("LOG-49")
+def test_of_two_claims_of_one_instant_the_second_is_made_again(tmp_path: Path) -> None:
+    table = new_table(tmp_path / "t")
+    upsert(table, {"a": Row(1, 1)})
+    claimed: list[str] = []
+
+    class Outrun(LocalFileIO):
+        """Lets another writer claim the first instant just before."""
+
+        def put_if_absent(self, path: str, data: bytes) -> bool:
+            if not claimed:
+                claimed.append(Path(path).name.partition(".")[0])
+                assert super().put_if_absent(path, data)
+            return super().put_if_absent(path, data)
+
+    assert actions(tmp_path / "t", Outrun()).begin() > claimed[0]
+
+
+@covers("LOG-49")
 @pytest.mark.parametrize("late", ["instant", "completion"])
 def test_a_claim_is_made_again_after_a_write_that_has_been_completed_since(tmp_path: Path, late: str) -> None:
     """Clocks differ: the other writer, which saw no claim of ours, has a later one."""
