@@ -29,6 +29,8 @@ def main(how: str) -> None:
             say(id=id, ok=ABOUT)
         elif do == "open" and how != "ends":
             say(id=id, ok=None)
+            if how == "leaves":
+                sys.exit(4)
         elif how == "ends":
             print("out of memory", file=sys.stderr)
             sys.exit(3)
@@ -38,6 +40,8 @@ def main(how: str) -> None:
             print("rows: 3", flush=True)
         elif how == "answers another request":
             say(id=id - 1, ok={"rows": []})
+        elif how == "answers nothing":
+            say(id=id)
         elif how == "answers twice":
             say(id=id, ok={"rows": []})
             say(id=id, ok={"rows": []})

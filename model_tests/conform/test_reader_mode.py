@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from pktable.cli import run
 from pktable_conform.archive import NEGATIVE, POSITIVE, Archive, Case
 from pktable_conform.reading import ReadFailed, read_case
+from pktable_conform.runner import Supports, Unsupported
 from pktable_spec.covers import covers
 
 from model_tests.conform.__main__ import node_reader
@@ -89,6 +91,24 @@ def test_pktable_passes_as_a_reader() -> None:
     runner: Any = Runner()
     for case in CASES.values():
         assert read_case(runner, ARCHIVE, case) == ""
+
+
+def test_a_case_of_which_no_read_is_supported_is_unsupported_by_what_the_reads_need() -> None:
+    class Runner(InProcess):
+        def __init__(self) -> None:
+            self._program = Program()
+
+        def supports(self) -> Supports:
+            found = super().supports()
+            return replace(found, features=found.features - needed)
+
+    runner: Any = Runner()
+    some = next(one for one in CASES.values() if any(read.features for read in one.reads))
+    case = replace(some, reads=tuple(read for read in some.reads if read.features))
+    needed = {feature for read in case.reads for feature in read.features}
+    assert not needed & set(case.features)
+    with pytest.raises(Unsupported, match=f"^{', '.join(sorted(needed))}$"):
+        read_case(runner, ARCHIVE, case)
 
 
 def test_a_faulty_reader_is_told_of_with_its_smallest_case(

@@ -10,7 +10,9 @@ from xml.etree import ElementTree
 
 import pytest
 from pktable.cli import run
+from pktable_conform.archive import Archive
 from pktable_conform.report import ERROR, FAIL, PASS, UNSUPPORTED, Outcome, Report, as_junit, summary
+from pktable_conform.run import MOST_ERRORS
 from pktable_conform.runner import Runner, RunnerError
 from pktable_spec.errors import InvalidRequestError
 
@@ -20,6 +22,7 @@ WRONG = {
     "ends": "the runner ended, exit code 3, instead of answering open; it wrote …out of memory",
     "says nothing": "the runner did not answer read within 1 s",
     "says garbage": "the runner answered read by 'rows: 3'; expected a JSON object in a line",
+    "answers nothing": "expected an object with id, and ok, refused, unsupported or error",
     "answers another request": "answers come in the order of the requests, one each",
     "lies": "the runner says that it supports the command read, and answered unsupported: tables",
     "gives numbers": "expected values that are strings or null, found 1",
@@ -48,6 +51,26 @@ def test_an_answer_that_nobody_has_asked_for_is_told_of() -> None:
             runner.ask("read")
     finally:
         runner.end()
+
+
+def test_a_runner_that_left_before_it_was_asked_has_ended() -> None:
+    runner = Runner(f"{BAD} leaves")
+    try:
+        runner.ask("open", table="t")
+        time.sleep(0.5)  # the end of its output may be on the way
+        with pytest.raises(RunnerError, match=r"^ended, exit code 4, instead of answering read$"):
+            runner.ask("read")
+    finally:
+        runner.end()
+
+
+def test_a_runner_is_given_up_after_errors_one_after_the_other(capsys: pytest.CaptureFixture[str]) -> None:
+    names = [case.name for case in Archive().cases if set(case.features) == {"keys"}][: MOST_ERRORS + 1]
+    chosen = [f"--case={name}" for name in names]
+    assert run(["conform", "--runner", f"{BAD} fails", *chosen, "--format", "json"]) == 1
+    messages = [one["message"] for one in json.loads(capsys.readouterr().out)["outcomes"]]
+    assert messages[:-1] == ["the runner failed to read: NullPointerException"] * MOST_ERRORS
+    assert messages[-1] == f"the runner not asked, after {MOST_ERRORS} errors one after the other"
 
 
 def test_an_answer_of_more_bytes_than_any_has_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

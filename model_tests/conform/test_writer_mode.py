@@ -18,6 +18,8 @@ from pktable_conform.archive import Archive
 from pktable_conform.judge.checks import CheckFailed
 from pktable_conform.judge.expectations import OPTIONAL
 from pktable_conform.judge.history import History
+from pktable_conform.report import FAIL
+from pktable_conform.run import WRITER, Asked, conform
 from pktable_conform.runner import FORMATS, Refused, RunnerError, Supports, Unsupported
 from pktable_conform.writing import Writers, smallest, stored
 from pktable_spec.covers import covers
@@ -247,6 +249,19 @@ def test_a_history_is_made_small(tmp_path: Path) -> None:
     assert History.from_json(json.loads(small.to_json())) == small
 
 
+def test_a_failing_history_is_told_of_and_kept_small(tmp_path: Path) -> None:
+    name, runner = "the_last_of_a_batch_decides", InProcess(loses_a_row)
+    asked = Asked((WRITER,), only=frozenset({name}), keep=tmp_path / "kept")
+    (outcome,) = conform(runner, Archive(), asked).outcomes  # type: ignore[arg-type]
+    assert (outcome.status, outcome.check, outcome.history) == (
+        FAIL,
+        "reads_agree",
+        str(tmp_path / "kept" / f"writer-{name}.json"),
+    )
+    kept = History.from_json(json.loads(Path(outcome.history).read_text()))
+    assert (len(kept.operations), len(kept.operations[0].changes)) == (1, 1)
+
+
 @pytest.mark.parametrize("missing", ["compact", "retractions", "create"])
 def test_a_writer_without_a_command_or_feature_is_unsupported_by_its_name(
     missing: str, tmp_path: Path
@@ -302,14 +317,18 @@ def test_a_peer_that_complains_has_refused_and_one_that_died_has_erred(
         writers(tmp_path, InProcess(program=Writer(peer))).replay(HISTORIES["inserts-int"])
 
 
+VECTOR: Mapping[str, Any] = {"index_file": "i", "partition": [], "bucket": 0, "data_file": "d"}
+
+
 def test_an_answer_of_another_form_is_the_error_of_the_runner(tmp_path: Path) -> None:
     vector = {"index_file": "i", "partition": [], "bucket": 0, "data_file": "d"}
     for number, (do, value, what) in enumerate(
         (
             ("snapshots", {}, "expected a list of objects"),
+            ("snapshots", [{"id": "1", "kind": "APPEND"}], "id: expected an integer, found '1'"),
             ("snapshots", [{"id": True, "kind": "APPEND"}], "id: expected an integer, found True"),
-            ("vectors", [{**vector, "positions": [0, True]}], "positions: expected a list of integers"),
             ("files", [{"name": 1}], "name: expected a string"),
+            ("vectors", [{**VECTOR, "positions": ["1"]}], "positions: expected a list of integers"),
             ("read", {"rows": [["1"]]}, "expected a list of the values of k, v, w"),
             ("read", {"rows": [["x", "v", "1"]]}, "expected a value of k, INT, as text"),
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import errno
 import io
 import json
@@ -9,13 +10,17 @@ import os
 import pickle
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pyarrow.parquet.encryption as encryption
 import pytest
 from pktable import HudiTable
+from pktable.format.types import DataType, Field
+from pktable.store.file_io import LocalFileIO
 from pktable_hudi.format.log_block import BlockKind, HeaderKey, LogBlock, encode_block
-from pktable_hudi.stored import parquet_footer
+from pktable_hudi.stored import parquet_tables
 from pktable_spec.covers import covers
 from pktable_spec.errors import (
     CorruptFileError,
@@ -102,6 +107,16 @@ def test_completion_times_of_the_history_count(table: MadeTable) -> None:
     (history / "manifest_3").write_text(json.dumps({"files": [{"fileName": name, "fileLen": 1}]}))
     (history / "_version_").write_text("3")
     assert table.rows() == {"a": 25, "b": 40}
+    (history / "manifest_4").write_text("{")  # by a writer that died
+    assert table.rows() == {"a": 25, "b": 40}
+    (history / "_version_").unlink()
+    with pytest.raises(CorruptFileError, match="manifest of the history: expected a file, found none"):
+        table.rows()
+    (history / "manifest_4").unlink()
+    (history / "_version_").write_text("3")
+    (history / name).rename(history / "elsewhere")
+    with pytest.raises(CorruptFileError, match=f"{name}: history: expected a file, found none"):
+        table.rows()
     (history / "manifest_3").write_text(json.dumps({"files": [{"fileName": "../one.parquet"}]}))
     with pytest.raises(CorruptFileError, match="file name"):
         table.rows()
@@ -331,6 +346,70 @@ def test_files_of_other_formats_are_refused_by_name(table: MadeTable) -> None:
         table.rows()
 
 
+class OneKey(encryption.KmsClient):  # type: ignore[misc]
+    """Keeps keys as they are."""
+
+    def __init__(self, _: object) -> None:
+        super().__init__()
+
+    def wrap_key(self, key: bytes, _: str) -> str:
+        return base64.b64encode(key).decode()
+
+    def unwrap_key(self, wrapped: str, _: str) -> bytes:
+        return base64.b64decode(wrapped)
+
+
+@covers("LOG-35")
+@pytest.mark.parametrize("count", [1, 9000])
+def test_files_with_encrypted_columns_behind_a_plain_footer_are_refused_by_name(
+    table: MadeTable, count: int
+) -> None:
+    path = table.base(10, [row(f"{number:05}", 1, number) for number in range(count)])
+    rows = pq.read_table(path)
+    how = encryption.EncryptionConfiguration(
+        footer_key="f", column_keys={"c": rows.column_names}, plaintext_footer=True
+    )
+    factory = encryption.CryptoFactory(OneKey)
+    given = factory.file_encryption_properties(encryption.KmsConnectionConfig(), how)
+    with pq.ParquetWriter(path, rows.schema, encryption_properties=given) as writer:
+        writer.write_table(rows)
+    for work in (table.rows, lambda: table.open().locate(["00000"])):
+        with pytest.raises(InvalidRequestError, match="encrypted Parquet files are not supported"):
+            work()
+
+
+class FailingFile(io.BytesIO):
+    """A file whose disk fails at reads of its first half, which has no footer."""
+
+    failure: OSError = OSError(errno.EIO, "the disk fails")
+
+    def read(self, count: int | None = -1) -> bytes:
+        if self.tell() < len(self.getbuffer()) // 2:
+            raise self.failure
+        return super().read(count)
+
+    def size(self) -> int:
+        return len(self.getbuffer())
+
+
+class FailingStore(LocalFileIO):
+    def open(self, path: str) -> Any:
+        return FailingFile(Path(path).read_bytes())
+
+
+@covers("SAFE-5")
+def test_a_disk_that_fails_is_no_damage_and_no_end_of_the_rows(table: MadeTable) -> None:
+    rows = [row(f"{number:05}", 1, number) for number in range(3000)]
+    path = table.base(10, rows)
+    with pytest.raises(StorageError, match="the disk fails"):
+        table.open(store=FailingStore()).to_arrow()
+    file = FailingFile(path.read_bytes())
+    for failure in (file.failure, StorageError("read", "file", None, "the disk fails")):
+        file.failure = failure
+        with pytest.raises(StorageError, match=r"^file: cannot read: the disk fails"):
+            list(parquet_tables(file, "file", [Field(0, "k", DataType("STRING"))]))
+
+
 @covers("LOG-35")
 def test_a_block_without_an_instant_is_damage(table: MadeTable) -> None:
     table.log(20, table.data(20, [row("a", 20, 20)], header={HeaderKey.INSTANT: b""}))
@@ -373,9 +452,37 @@ def test_unknown_commands_are_refused(table: MadeTable) -> None:
         table.rows()
 
 
+def test_a_table_without_its_ordering_field_is_damage(tmp_path: Path) -> None:
+    table = MadeTable(tmp_path / "t", settings={"hoodie.table.ordering.fields": "nosuch"})
+    add(table, 10)
+    with pytest.raises(CorruptFileError, match="schema: expected the ordering field nosuch, found none"):
+        table.rows()
+
+
+@covers("LOG-20")
+def test_a_commit_that_has_gone_from_timeline_and_history_is_damage(table: MadeTable) -> None:
+    timeline = table.open().timeline()
+    (table.timeline / f"{instant(10)}_{instant(10)}.deltacommit").unlink()
+    with pytest.raises(CorruptFileError, match="timeline file: expected a file, found none"):
+        timeline.schema_text()
+
+
+@covers("LOG-21")
+def test_a_schema_that_hudi_evolves_on_read_is_refused(table: MadeTable) -> None:
+    (path,) = table.timeline.glob("*.deltacommit")
+    content = json.loads(path.read_text())
+    content["extraMetadata"]["latest_schema"] = "{}"
+    path.write_text(json.dumps(content))
+    with pytest.raises(InvalidRequestError, match=r"schema-on-read \(latest_schema\) is not supported"):
+        table.rows()
+
+
 def test_damaged_and_missing_files_are_named(table: MadeTable) -> None:
     path = table.root / f"g_0-0-0_{instant(10)}.parquet"
     whole = path.read_bytes()
+    path.write_bytes(whole[:4] + b"\xff" * 60 + whole[64:])
+    with pytest.raises(CorruptFileError, match=f"{path.name}: parquet data: expected a readable file"):
+        table.rows()
     for damaged in (whole[:-9], whole[:30], b""):
         path.write_bytes(damaged)
         with pytest.raises(CorruptFileError, match=path.name):
@@ -385,35 +492,6 @@ def test_damaged_and_missing_files_are_named(table: MadeTable) -> None:
     path.unlink()
     with pytest.raises(CorruptFileError, match="found none"):
         list(splits[0].read())
-
-
-@covers("LOG-18")
-def test_an_ordering_field_that_the_schema_has_not_is_damage(tmp_path: Path) -> None:
-    table = MadeTable(tmp_path / "t", settings={"hoodie.table.ordering.fields": "nosuch"})
-    table.base(10, [row("a", 1, 1)])
-    table.commit(10)
-    table.log(20, table.data(20, [row("a", 2, 2)]))
-    table.commit(20)
-    with pytest.raises(CorruptFileError, match="schema: expected the ordering field nosuch, found none"):
-        table.rows()
-
-
-def test_a_commit_whose_file_is_gone_is_damage(table: MadeTable) -> None:
-    timeline = table.open().timeline()
-    (instant_of,) = timeline.completed
-    Path(instant_of.path).unlink()
-    with pytest.raises(CorruptFileError, match="timeline file: expected a file, found none"):
-        timeline.metadata(instant_of)
-
-
-@covers("LOG-35")
-def test_a_failing_disk_is_no_damage() -> None:
-    class Failing(io.BytesIO):
-        def read(self, size: int | None = -1) -> bytes:
-            raise OSError(errno.EIO, "it broke")
-
-    with pytest.raises(StorageError, match="file: cannot read: it broke"):
-        parquet_footer(pa.PythonFile(Failing(b"x" * 100), mode="r"), "file")
 
 
 @covers("SAFE-1", "SAFE-2")

@@ -97,8 +97,8 @@ class Refinement:
     def overwrite_is_a_step(self, before: State, after: State) -> None:
         """Check that nothing was left of a bucket, and that at most one sorted run was added.
 
-        Where default reads skip level 0 it is at the greatest level, to which a compaction takes what is alone. Elsewhere
-        it may be there if its rows can have filled as many files as make a compaction.
+        Where default reads skip level 0 it is at the greatest level, to which a compaction takes what is alone.
+        Elsewhere it may be there if its rows can have filled as many files as make a compaction.
         """
         left = {file for file, _ in before.live} & {file for file, _ in after.live}
         if left:
