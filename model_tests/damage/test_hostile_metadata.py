@@ -90,6 +90,22 @@ def test_a_directory_of_data_files_outside_of_the_table_is_refused(directory: st
         parse_options({"data-file.path-directory": directory})
 
 
+@pytest.mark.parametrize(
+    ("option", "values", "match"),
+    [
+        ("num-levels", ("1",), "expected at least 2"),
+        ("dynamic-bucket.target-row-num", ("0", "-1", "x", str(1 << 63)), "expected a positive integer"),
+        ("compaction.delete-ratio-threshold", ("-0.1", "1.1", "nan", "x"), "expected a number from 0 to 1"),
+    ],
+)
+def test_a_number_that_no_option_of_its_name_has_is_refused(
+    option: str, values: tuple[str, ...], match: str
+) -> None:
+    for value in values:
+        with pytest.raises(InvalidRequestError, match=f"option {option}=.*{match}"):
+            parse_options({option: value})
+
+
 @covers("SAFE-1", "META-31")
 @pytest.mark.parametrize("value", ["..", ".", "../../x", "/etc", "a\0b", "\\..\\"])
 def test_a_partition_value_stays_one_directory(value: str) -> None:

@@ -189,6 +189,33 @@ def test_the_oracle_refuses_an_engine_whose_retractions_it_cannot_fold(engine: s
         ModelOptions.parse({OPTION: engine})
 
 
+@pytest.mark.parametrize(
+    ("engine", "options", "match"),
+    [
+        (
+            "partial-update",
+            {"fields.g.sequence-group": "a", "fields.a.aggregate-function": "max"},
+            r"fields\.a\.aggregate-function='max' is not supported: expected sum",
+        ),
+        (
+            "aggregation",
+            {"fields.a.aggregate-function": "median"},
+            r"fields\.a\.aggregate-function='median' is not supported",
+        ),
+        (
+            "aggregation",
+            {"fields.default-aggregate-function": "median"},
+            r"fields\.default-aggregate-function='median' is not supported",
+        ),
+    ],
+)
+def test_the_oracle_refuses_a_function_that_it_does_not_have(
+    engine: str, options: dict[str, str], match: str
+) -> None:
+    with pytest.raises(UnsupportedOptionError, match=match):
+        ModelOptions.parse({OPTION: engine, "ignore-delete": "true", **options}, ("k", "g", "a"))
+
+
 def test_a_registered_engine_is_found_until_the_block_ends() -> None:
     with registered(MAXIMUM):
         assert ModelOptions.parse({OPTION: NAME}).merge_engine is MAXIMUM
