@@ -321,7 +321,6 @@ VECTOR: Mapping[str, Any] = {"index_file": "i", "partition": [], "bucket": 0, "d
 
 
 def test_an_answer_of_another_form_is_the_error_of_the_runner(tmp_path: Path) -> None:
-    vector = {"index_file": "i", "partition": [], "bucket": 0, "data_file": "d"}
     for number, (do, value, what) in enumerate(
         (
             ("snapshots", {}, "expected a list of objects"),
