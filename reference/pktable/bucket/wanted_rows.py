@@ -78,11 +78,8 @@ def rows_that_may_match(reader: DataReader, schema: TableSchema, predicate: Pred
     bounded = {name: kind for name, kind in usable.items() if kind.root in EXACT | STRINGS}
     groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
     few = len(groups) < 2
-    may = (
-        [True]
-        if few
-        else may_match(predicate, _bounds_of_groups(reader, stored, exact), len(groups)).tolist()
-    )
+    bounds = {} if few else _bounds_of_groups(reader, stored, exact)
+    may = [True] if few else may_match(predicate, bounds, len(groups)).tolist()
     first, found = 0, []
     for i, rows in enumerate(groups):
         if may[i]:
@@ -93,7 +90,7 @@ def rows_that_may_match(reader: DataReader, schema: TableSchema, predicate: Pred
 
 
 def _statistics(reader: DataReader, stored: ParquetRows, group: int, place: int) -> Any:
-    return reader.guarded(lambda: stored.chunk(group, place).statistics)
+    return reader.guarded(lambda: stored.statistics(group, place))
 
 
 def _bounds_of_groups(

@@ -25,14 +25,8 @@ from pktable.datafile.thrift_compact import STRUCT, CompactReader, Span
 
 FILE_ROWS, ROW_GROUPS = 3, 4  # fields of FileMetaData
 COLUMNS, GROUP_ROWS = 1, 3  # of RowGroup
-METADATA, OFFSET_INDEX, OFFSET_LENGTH, COLUMN_INDEX, COLUMN_LENGTH, CRYPTO = (
-    3,
-    4,
-    5,
-    6,
-    7,
-    8,
-)  # of ColumnChunk
+METADATA, OFFSET_INDEX, OFFSET_LENGTH, COLUMN_INDEX, COLUMN_LENGTH = 3, 4, 5, 6, 7  # of ColumnChunk
+CRYPTO: Final = 8  # of ColumnChunk, too
 VALUES, DECODED_BYTES, CHUNK_BYTES, DATA_PAGE, DICTIONARY_PAGE = 5, 6, 7, 9, 11  # of ColumnMetaData
 LOCATIONS: Final = 1  # of OffsetIndex
 OFFSET, SIZE, FIRST_ROW = 1, 2, 3  # of PageLocation

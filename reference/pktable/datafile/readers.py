@@ -37,7 +37,7 @@ from pktable.datafile.parquet_footer import (
 from pktable.datafile.parquet_pages import PagedRows
 from pktable.datafile.parquet_times import holds_nanoseconds, times_as_bytes
 from pktable.datafile.row_ranges import RowRanges, within
-from pktable.datafile.sound_chunks import expect_sound_chunk
+from pktable.datafile.sound_chunks import expect_sound_chunk, has_sound_bounds
 from pktable.format.avro import Container
 from pktable.format.types import DataType
 from pktable.store.cache import Cache
@@ -192,6 +192,15 @@ class ParquetRows:
         if not self._layout.sealed:
             expect_sound_chunk(self._layout, group, leaf)
         return self.metadata.row_group(group).column(leaf)
+
+    def statistics(self, group: int, leaf: int) -> Any:
+        """Return the bounds of a column of a row group, `pyarrow.parquet.Statistics`; None if there are none to trust.
+
+        Raises as `chunk` does.
+        """
+        chunk = self.chunk(group, leaf)
+        sound = self._layout.sealed or has_sound_bounds(self._layout, group, leaf)
+        return chunk.statistics if sound else None
 
     @cached_property
     def names(self) -> tuple[str, ...]:
