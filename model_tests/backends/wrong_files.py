@@ -73,8 +73,10 @@ def _never_added(entries: list[Any]) -> list[Any]:
 
 
 def _rescaled(surgeon: Surgeon, file: str, snapshot: int) -> None:
-    """Give the table another number of buckets than its files were written under."""
-    schema = Table.open(surgeon.root).schema
+    """Give the table another number of buckets than its files were written under. Without rows nothing asks for it."""
+    table = Table.open(surgeon.root)
+    assert table.count(fresh=True)
+    schema = table.schema
     new = replace(schema, id=schema.id + 1, options={**schema.options, "bucket": "7"})
     (surgeon.root / f"schema/schema-{new.id}").write_bytes(encode_schema(new))
 
