@@ -1,4 +1,4 @@
-"""Column chunks of a Parquet file at which Arrow would end the process are refused before it looks at them.
+"""Files at which Arrow would end the process are refused before it looks at what is wrong with them.
 
 Without the refusal these tests do not fail: they end.
 """
@@ -11,10 +11,11 @@ import struct
 from collections.abc import Callable
 
 import pyarrow as pa
+import pyarrow.orc as po
 import pyarrow.parquet as pq
 import pyarrow.parquet.encryption as pe
 import pytest
-from pktable.datafile.readers import ParquetRows
+from pktable.datafile.readers import OrcRows, ParquetRows
 from pktable.format.types import parse_type
 from pktable_spec.covers import covers
 
@@ -82,3 +83,15 @@ def test_bounds_that_are_shorter_than_a_value_are_none(bound: bytes) -> None:
     assert rows.statistics(0, 1).min == "x"
     with pytest.raises(OSError, match="Unexpected end of stream"):  # which Python can catch
         next(rows.tables({"a": parse_type("BIGINT")}, ranges=None, batch_rows=10))
+
+
+@covers("RD-11", "SAFE-8")
+def test_a_decimal_of_more_digits_than_arrow_has_is_refused_in_orc() -> None:
+    sink = io.BytesIO()
+    po.write_table(pa.table({"m": pa.array([None], pa.decimal128(10, 2))}), sink)
+    assert OrcRows(pa.BufferReader(sink.getvalue()), "file").names == ("m",)
+    digits = b"\x28\x0a\x30\x02"  # and the scale
+    assert sink.getvalue().count(digits) == 1
+    data = sink.getvalue().replace(digits, b"\x28\x7f\x30\x02")
+    with pytest.raises(ValueError, match="a decimal of 127 digits"):
+        OrcRows(pa.BufferReader(data), "file")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 import pyarrow as pa
@@ -27,6 +28,7 @@ MOST_UNPACKED: Final = 16 << 20
 _DATA, _LENGTH, _DICTIONARY = 1, 2, 3  # kinds of streams
 _FIXED_WIDTHS: Final = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)
 _FOOTER_STRIPES, _FOOTER_TYPES, _SUBTYPES = 3, 4, 2
+_DECIMAL, _PRECISION, MOST_DIGITS = 14, 5, 38
 _OFFSET, _INDEX_BYTES, _DATA_BYTES, _FOOTER_BYTES, _ROWS = 1, 2, 3, 4, 5
 _STREAMS, _ENCODINGS, _KIND_OF, _COLUMN, _LENGTH_OF = 1, 2, 1, 2, 3
 _OF_VERSION_1: Final = (0, 1)  # encodings of a column
@@ -43,15 +45,39 @@ def rows_at_once(source: Any, file: Any, names: Collection[str], most: int) -> i
     unpack = _CODECS.get(file.compression)
     if unpack is None:
         return min(most, FEW_ROWS)
-    try:
+    with _named_damage():
         return max(1, min(most, _rows_at_once(source, file, names, unpack)))
+
+
+def expect_sound_types(source: Any, file: Any) -> None:
+    """Raise ValueError for a type at which Arrow would end the process: a decimal of more digits than it has.
+
+    ``file``: as pyarrow has opened ``source``. Clauses: RD-11, SAFE-8.
+    """
+    unpack = _CODECS.get(file.compression)
+    if unpack is None:
+        return
+    with _named_damage():
+        for one in map(_message, _message(_footer(source, file, unpack))[_FOOTER_TYPES]):
+            if _number(one, _KIND_OF) == _DECIMAL and _number(one, _PRECISION) > MOST_DIGITS:
+                raise ValueError(f"a decimal of {_number(one, _PRECISION)} digits")
+
+
+@contextmanager
+def _named_damage() -> Iterator[None]:
+    try:
+        yield
     except (ArithmeticError, LookupError, TypeError, zlib.error) as error:
         raise ValueError(f"damaged metadata of an ORC file ({type(error).__name__}: {error})") from None
 
 
-def _rows_at_once(source: Any, file: Any, names: Collection[str], unpack: Unpack) -> int:
+def _footer(source: Any, file: Any, unpack: Unpack) -> bytes:
     end = source.size() - 1 - file.file_postscript_length
-    footer = _unpacked(_bytes(source, end - file.file_footer_length, file.file_footer_length), unpack)
+    return _unpacked(_bytes(source, end - file.file_footer_length, file.file_footer_length), unpack)
+
+
+def _rows_at_once(source: Any, file: Any, names: Collection[str], unpack: Unpack) -> int:
+    footer = _footer(source, file, unpack)
     columns = _columns(footer, file.schema.names, names)
     size = 1.0
     for stripe in map(_message, _message(footer)[_FOOTER_STRIPES]):

@@ -297,6 +297,7 @@ class OrcRows:
 
     def __init__(self, source: Any, at: str) -> None:
         self._source, self._file, self._at = source, po.ORCFile(source), at
+        orc_sizes.expect_sound_types(source, self._file)
         self.names = tuple(self._file.schema.names)
         self.row_count: int | None = self._file.nrows
 
