@@ -108,11 +108,9 @@ def commit(path: Path, entries: Sequence[ManifestEntry], indexes: Sequence[Index
         SimpleStats(partition, partition, ()),
         latest.schema_id,
     )
-    ids = [one.file.first_row_id + one.file.row_count for one in entries if one.file.first_row_id is not None]
     snapshot = replace(
         latest,
         id=latest.id + 1,
-        next_row_id=max(ids, default=latest.next_row_id),
         base_manifest_list=written("manifest-list", encode_manifest_list([])),
         base_manifest_list_size=None,
         delta_manifest_list=written("manifest-list", encode_manifest_list([meta])),
