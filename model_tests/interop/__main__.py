@@ -92,7 +92,7 @@ def _readers(bench: Bench) -> list[str]:
 
 
 def _directions(bench: Bench, profile: str) -> list[Result]:
-    """Draw the histories of a profile, those of "deep" by a fresh seed, and play them. A failure shows its history."""
+    """Draw and play the histories of a profile. "deep" draws by a fresh seed; a failure shows its history."""
     results, first = [], secrets.randbelow(1 << 32) if profile == "deep" else SEED
     short, long, retracting = HISTORIES[profile]
     for number, direction in enumerate(DIRECTIONS):

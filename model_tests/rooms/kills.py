@@ -22,7 +22,7 @@ from model_tests.store_work.play import store_work_is_as_recorded
 from model_tests.store_work.scripts import SCRIPTS
 
 OTHERWISE: Final = frozenset({"D1", "D2", "D4", "L2", "M08", "S3", *(f"B{i}" for i in range(1, 11))})
-"""Mutants that of these only the history stored for each notices, which `make verify` replays."""
+"""No script and no other history notices these mutants. `make verify` replays the history stored for each."""
 ONE: Final = Profile("rooms", histories=1, steps=1, reread_limit=2)
 
 

@@ -151,7 +151,7 @@ def test_rows_of_every_chunk_reach_the_executors(table: Table, sizes: tuple[int,
 
 
 class NoRoomForTwo(LocalFileIO):
-    """A directory that gives a process one data file, and then fails with an error that is none of ours."""
+    """A directory that gives a process one data file, and then fails unforeseen."""
 
     made = 0
 

@@ -36,9 +36,8 @@ def parquet_tables(
 ) -> Iterator[tuple[int, pa.Table]]:
     """Yield (position of the first row, rows) of a Parquet file with exactly the columns ``fields``, in file order.
 
-    ``footer``: that of the file if it has been read. Raises CorruptFileError, and
-    InvalidRequestError for an encrypted file or a column that cannot be converted.
-    Clauses: LOG-21, LOG-35.
+    ``footer``: the footer of the file, if it has been read. Raises CorruptFileError, and InvalidRequestError for an
+    encrypted file or a column that cannot be converted. Clauses: LOG-21, LOG-35.
     """
     rows = _plain(lambda: ParquetRows(source, at, footer), source, at)
     _guarded(lambda: require_bounded_rows(rows.metadata.num_rows, source.size()), at)

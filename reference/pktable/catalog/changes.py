@@ -302,9 +302,9 @@ def with_row_ids(
 ) -> tuple[tuple[ManifestEntry, ...], int]:
     """Return the entries of a commit with ids and sequence numbers, and the first id that is free after it.
 
-    ``before``: the state that it follows; ``at``: the snapshot of that. The sequence number of all rows that are new is
-    the id of the commit's snapshot. Raises CorruptFileError if rows have ids before, and not which is next.
-    Clauses: APP-24.
+    ``before``: the state that it follows; ``at``: the path of its snapshot. The sequence number of new rows is the id
+    of the commit's snapshot. Raises CorruptFileError if rows have ids, and the snapshot before does not say the next
+    one. Clauses: APP-24.
     """
     found = before.snapshot.next_row_id if before.snapshot else None
     live = (file for files in before.files.values() for file in files)

@@ -42,15 +42,7 @@ from pktable.format.avro import Container
 from pktable.format.types import DataType
 from pktable.store.cache import Cache
 
-LIBRARY_ERRORS: Final = (
-    pa.ArrowException,
-    OSError,
-    ValueError,
-    KeyError,
-    IndexError,
-    OverflowError,
-    RuntimeError,  # of C++, which Arrow passes on, such as of a histogram of another size
-)
+LIBRARY_ERRORS: Final = (pa.ArrowException, OSError, ValueError, KeyError, IndexError, OverflowError)
 READ_AHEAD_BYTES: Final = 1 << 20
 MOST_CHUNKS: Final = 1000  # whose places in the footer are found in less time than pages save
 PAGE_ROWS: Final = 20_000  # of a page, as writers make them by default
@@ -123,7 +115,7 @@ class ParquetRows:
     """
 
     def __init__(self, source: Any, at: str, footer: Footer | None = None) -> None:
-        """``footer``: that of the file if it has been read."""
+        """``footer``: the footer of the file, if it has been read."""
         self._source, self._at, self._read_ahead = source, at, READ_AHEAD_BYTES
         small = source.size() <= LIKELY_BYTES
         self.metadata: Any = None
@@ -194,7 +186,7 @@ class ParquetRows:
         return self.metadata.row_group(group).column(leaf)
 
     def statistics(self, group: int, leaf: int) -> Any:
-        """Return the bounds of a column of a row group, `pyarrow.parquet.Statistics`; None if there are none to trust.
+        """Return the bounds of a column of a row group, `pyarrow.parquet.Statistics`; None if absent or damaged.
 
         Raises as `chunk` does.
         """
