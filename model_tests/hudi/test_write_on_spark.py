@@ -104,6 +104,15 @@ def test_rows_of_a_dataframe_stay_on_the_executors(tmp_path: Path, monkeypatch: 
         assert len(found) == len(set(found))
     tables[1].compact()
     assert tables[1].check().findings == []
+    # With room in the file groups of two partitions, the new keys of each go to its own.
+    new = [(i, "eu" if i % 2 else "us", 0, i) for i in range(200, 206)]
+    roomy = HudiTable.open(tables[1].path, spark=spark)
+    roomy.upsert(spark.createDataFrame(new, "id long, region string, ts long, v int"))
+    assert {(one["partition"], one["group"]) for one in roomy.files().to_pylist()} == groups
+    found = roomy.locate([str(row[0]) for row in new]).to_pylist()
+    assert sorted((int(one["key"]), one["partition"]) for one in found) == [
+        (row[0], f"region={row[1]}") for row in new
+    ]
 
 
 @pytest.mark.deep("a task that runs twice leaves two log files")

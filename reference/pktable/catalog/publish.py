@@ -69,7 +69,6 @@ class _AbsentError(Exception):
     """There is no file of the id, which has not ended. ``blocked``: but one that was rolled back."""
 
     def __init__(self, *, blocked: bool) -> None:
-        super().__init__(blocked)
         self.blocked = blocked
 
 

@@ -49,7 +49,6 @@ class _ChangedError(Exception):
     """Snapshots came and went during a listing. ``missing``: the first id that the listing lacks, if any."""
 
     def __init__(self, missing: int | None) -> None:
-        super().__init__(missing)
         self.missing = missing
 
 
@@ -57,7 +56,6 @@ class _ExpiredError(Exception):
     """The latest snapshot expired, or was rolled back, while it was used."""
 
     def __init__(self, error: SnapshotNotFoundError) -> None:
-        super().__init__(error)
         self.error = error
 
 
