@@ -26,7 +26,7 @@ from pktable.format.bounds import is_file_name
 from pktable.run.runner import Runner
 from pktable.store.directories import DATABASE, DEFAULT, expect_no_remains, is_table
 from pktable.store.file_io import FileIO, open_store
-from pktable.store.guard import ExternalRoots, named_failures
+from pktable.store.guard import ExternalRoots, NamedFailures
 from pktable.store.object_store import ObjectStoreIO, is_object_uri
 from pktable.store.trees import (
     MARKER,
@@ -104,7 +104,7 @@ class Warehouse:
         _expect_new_name("database", name)
         if name not in self.databases():
             place = self._database(name)
-            with named_failures("make", place):
+            with NamedFailures("make", place):
                 make_directory(self.store, place)
         elif not if_not_exists:
             raise InvalidRequestError(f"database {name}: it is there already")
@@ -130,7 +130,7 @@ class Warehouse:
             )
         for table in tables:
             self.drop_table(f"{name}.{table}")
-        with named_failures("remove", place):
+        with NamedFailures("remove", place):
             remove_empty_directory(self.store, place)
 
     # Tables
@@ -148,7 +148,7 @@ class Warehouse:
     def has_table(self, name: str) -> bool:
         """Return whether there is a table of this name. Clauses: WH-1."""
         path = self.path_of(name)
-        with named_failures("list", path):
+        with NamedFailures("list", path):
             return is_table(self.store, path)
 
     def table(
@@ -229,7 +229,7 @@ class Warehouse:
             self._expect_no_remains(path)
             return
         self._expect_table(name)
-        with named_failures("remove", path):
+        with NamedFailures("remove", path):
             remove_directory(self.store, path, aside=self.path, last="schema")
 
     def rename_table(self, name: str, to: str) -> None:
@@ -247,7 +247,7 @@ class Warehouse:
             raise InvalidRequestError(f"table {target}.{table}: it is there already")
         self._expect_no_remains(self.path_of(f"{target}.{table}"))
         path = self.path_of(name)
-        with named_failures("rename", path):
+        with NamedFailures("rename", path):
             move_directory(self.store, path, self.path_of(f"{target}.{table}"))
 
     def path_of(self, name: str) -> str:
@@ -280,11 +280,11 @@ class Warehouse:
     def _tables_of(self, database: str) -> list[str]:
         place = self._database(database)
         names = [name for name in self._names(place) if not name.startswith(".")]
-        with named_failures("list", place):
+        with NamedFailures("list", place):
             return [name for name in names if is_table(self.store, f"{place}/{name}")]
 
     def _names(self, directory: str) -> list[str]:
-        with named_failures("list", directory):
+        with NamedFailures("list", directory):
             return sorted(self.store.list_names(directory))
 
     def _expect_database(self, name: str) -> None:
@@ -293,7 +293,7 @@ class Warehouse:
             raise InvalidRequestError(f"database {name!r}: not in {self.path}; {_hint(name, found)}")
 
     def _expect_no_remains(self, path: str) -> None:
-        with named_failures("list", path):
+        with NamedFailures("list", path):
             expect_no_remains(self.store, path)
 
     def _expect_table(self, name: str) -> None:

@@ -151,9 +151,9 @@ class PageLayout:
         Writers put it between the last page and the footer: the bounds of the first column that has any come first.
         """
         _, groups = self.top
-        chunks = [self.chunk(0, leaf) for leaf in range(len(groups[0].columns) if groups else 0)]
-        first = next((chunk.column_index for chunk in chunks if chunk.column_index), None)
-        first = first or (chunks[0].offset_index if chunks else None)
+        leaves = range(len(groups[0].columns) if groups else 0)
+        bounds = (self.chunk(0, leaf).column_index for leaf in leaves)
+        first = next(filter(None, bounds), None) or (self.chunk(0, 0).offset_index if leaves else None)
         return first[0] if first else None
 
     def index(self, start: int, data: bytes) -> PageIndex:

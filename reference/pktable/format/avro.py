@@ -172,13 +172,12 @@ class Container:
         self._codec = metadata.get(b"avro.codec", b"null")
         text = metadata.get(b"avro.schema", b"")
         try:
-            schema, self._parsed = _opened(text)
+            schema, self._physical, self._parsed = _opened(text)
         except Exception as error:  # whatever the library raises on a damaged schema
             raise CorruptFileError("Avro schema", at=at, expected="a schema", found=_brief(error)) from None
         # Paimon declares the rows of a data file nullable, but none of them is null.
         self._nullable = isinstance(schema, list) and len(schema) == 2 and schema[0] == "null"
         self.schema: dict[str, Any] = schema[1] if self._nullable else schema
-        self._physical = _physical(self.schema)
         if not isinstance(self.schema, dict) or self.schema.get("type") != "record":
             raise CorruptFileError("Avro schema", at=at, expected="a record", found=_brief(self.schema))
 
@@ -299,10 +298,10 @@ CODECS_NAMED: Final = tuple(name.decode() for name in CODECS)
 
 
 @lru_cache(maxsize=64)
-def _opened(text: bytes) -> tuple[Any, Any]:
-    """Return the schema of a container without references to records, as JSON and parsed."""
+def _opened(text: bytes) -> tuple[Any, Any, Any]:
+    """Return the schema of a container without references to records: as JSON, without logical types, and parsed."""
     schema = _written_out(json.loads(text), "", frozenset(), {}, itertools.count())
-    return schema, _parse(json.dumps(schema).encode())
+    return schema, _physical(schema), _parse(json.dumps(schema).encode())
 
 
 def _written_out(

@@ -32,7 +32,7 @@ from pktable_spec.errors import UnsupportedOptionError
 from pktable_spec.options import parse_options
 
 from pktable.format.metadata.schema import TableSchema
-from pktable.merge.engine_options import ENGINE, EngineOptions
+from pktable.merge.engine_options import ENGINE, SEQUENCE_FIELD, EngineOptions
 from pktable.merge.grouping import Flags, Indices, Window
 from pktable.merge.one_record import Deduplicate, FirstRow
 
@@ -162,7 +162,7 @@ def expect_writable_engine(schema: TableSchema) -> None:
     options = EngineOptions(schema)
     options.expect_known()
     engine = engine_of(schema)
-    if parse_options(schema.options).sequence_fields:
+    if SEQUENCE_FIELD in options.options and parse_options(schema.options).sequence_fields:
         from pktable.merge.user_order import user_order_of  # it imports Arrow's slow parts
 
         user_order_of(schema)
