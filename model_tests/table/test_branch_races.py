@@ -75,6 +75,41 @@ def test_a_branch_that_is_made_during_a_removal_of_files_is_whole(
     assert True in seen or removes is clean
 
 
+def repair(table: Table) -> None:
+    table.repair()
+
+
+def begin_repair(table: Table) -> None:
+    with contextlib.suppress(Killed):
+        Table.open(table.path, store=Dying(1, does=True)).repair()
+
+
+@covers("BRN-6")
+@pytest.mark.parametrize("makes", [make, make_from_tag])
+@pytest.mark.parametrize("repairs", [repair, begin_repair])
+def test_a_branch_whose_tag_a_repair_removes_meanwhile_is_whole_or_not_there(
+    tmp_path: Path, makes: Work, repairs: Work
+) -> None:
+    template = made(tmp_path / "t", "keys", 1, 2)
+    template.create_tag("two", snapshot=2)
+    write(template, 3)
+    template.compact(full=True)
+
+    def other(table: Table) -> None:
+        repairs(table)
+        table.delete_tag("two")
+        expire(table)
+
+    seen = set()
+    for table in preempted(tmp_path / "t", tmp_path / "one", Table.open, makes, other):
+        seen.add("new" in table.branches())
+        if "new" in table.branches():
+            assert ids(table.branch("new")) == [1, 2]
+        table.repair()
+        expect_sound(table.path, checked=False)
+    assert seen == {True, False}
+
+
 @covers("BRN-8")
 def test_an_expiry_finds_what_goes_from_branch_to_branch_in_its_time(tmp_path: Path) -> None:
     """The third branch shares files that the first hands over to a new one, and forgets."""
@@ -383,7 +418,7 @@ def test_a_branch_that_is_removed_while_it_is_made_is_not_there(tmp_path: Path) 
         return operation()
 
     maker = Table.open(tmp_path / "t", store=Hooked("put_if_absent", "branch-b/schema/schema-0", removed))
-    with pytest.raises(InvalidRequestError, match="removed it while it was made"):
+    with pytest.raises(InvalidRequestError, match="removed it, or its tag, while it was made"):
         maker.create_branch("b")
     assert table.branches() == {}
     expect_sound(tmp_path / "t")

@@ -119,7 +119,7 @@ class Branches:
                 expiry.drop_tag(hold)
             raise
         # An error leaves open whether the branch is there or will be: the tag stays, until a repair.
-        self._finish(paths, claim)
+        self._finish(paths, claim, hold)
         remove_quietly(self._store, [self._paths.tag(hold)])
 
     def _free(self, name: str) -> TablePaths:
@@ -137,15 +137,23 @@ class Branches:
         _empty(self._store, paths)  # of what work on a branch that was removed has left
         return claim
 
-    def _finish(self, paths: TablePaths, claim: bytes) -> None:
-        """Put the file with which a branch is there. Raises InvalidRequestError if others have removed it since."""
+    def _finish(self, paths: TablePaths, claim: bytes, hold: str | None = None) -> None:
+        """Put the file with which a branch is there. ``hold``: the tag that has kept its files up to now.
+
+        Raises InvalidRequestError if others have removed the branch since, or the tag. Clauses: BRN-6.
+        """
         self._put(paths, paths.schema(0), self._store.read(self._paths.schema(0)))
         with contextlib.suppress(FileNotFoundError):
-            if self._store.read(paths.claim) == claim:
+            if self._store.read(paths.claim) == claim and (
+                hold is None or self._store.exists(self._paths.tag(hold))
+            ):
                 return
         remove_quietly(self._store, [paths.schema(0)])
-        raise InvalidRequestError(
-            f"branch {paths.branch!r}: another process removed it while it was made; {HALF}"
+        raise self._lost(paths)
+
+    def _lost(self, paths: TablePaths) -> InvalidRequestError:
+        return InvalidRequestError(
+            f"branch {paths.branch!r}: another process removed it, or its tag, while it was made; {HALF}"
         )
 
     def _taken(self, paths: TablePaths) -> InvalidRequestError:
@@ -158,9 +166,15 @@ class Branches:
         )
 
     def _copy_snapshot(self, paths: TablePaths, hold: str, tag: str | None) -> Snapshot:
-        """Copy the snapshot that a tag of ours keeps, and the tag that the caller named. Clauses: BRN-5."""
+        """Copy the snapshot that a tag of ours keeps, and the tag that the caller named.
+
+        Raises InvalidRequestError if the tag is gone. Clauses: BRN-5.
+        """
         at = self._paths.tag(hold)
-        data = self._store.read(at)
+        try:
+            data = self._store.read(at)
+        except FileNotFoundError:  # a repair took its maker for dead
+            raise self._lost(paths) from None
         kept = decode_snapshot(data, at=at)
         if tag is not None:
             self._put(paths, paths.tag(tag), with_fence(data, None))
