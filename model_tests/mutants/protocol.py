@@ -570,10 +570,9 @@ PROTOCOL = (
                 "            expiry.make_tag(hold, snapshot)\n",
                 "            self._old = self._catalog.snapshots.read(snapshot)\n",
             ),
-            (
-                "        data = self._store.read(at)\n        kept = decode_snapshot(data, at=at)\n",
-                "        data, kept = self._store.read(self._paths.snapshot(self._old.id)), self._old\n",
-            ),
+            ("data = self._store.read(at)", "data = self._store.read(self._paths.snapshot(self._old.id))"),
+            ("kept = decode_snapshot(data, at=at)", "kept = self._old"),
+            ("self._finish(paths, claim, hold)", "self._finish(paths, claim)"),
         ), "BRN-6",
         "a: make old branch; b: expire most", "a to put_if_absent schema-0; b; a", MISSING,
     ),
