@@ -390,6 +390,7 @@ def test_vectors_are_switched_after_a_full_compaction(table: Table) -> None:
             ("TIMESTAMP(7)", "TIMESTAMP(9)", True),
             ("DATE", "TIMESTAMP(6)", True),
             ("DATE", "TIMESTAMP(7)", False),
+            ("DATE", "TIMESTAMP(9)", False),
             ("INT", "STRING", False),
         ),
         *(("TIMESTAMP(3)", "TIMESTAMP_LTZ(3)", False), ("ARRAY<INT>", "ARRAY<BIGINT>", False)),

@@ -29,7 +29,6 @@ from typing import Literal, Protocol
 
 import pyarrow as pa
 from pktable_spec.errors import UnsupportedOptionError
-from pktable_spec.options import parse_options
 
 from pktable.format.metadata.schema import TableSchema
 from pktable.merge.engine_options import ENGINE, SEQUENCE_FIELD, EngineOptions
@@ -162,8 +161,8 @@ def expect_writable_engine(schema: TableSchema) -> None:
     options = EngineOptions(schema)
     options.expect_known()
     engine = engine_of(schema)
-    if SEQUENCE_FIELD in options.options and parse_options(schema.options).sequence_fields:
+    if SEQUENCE_FIELD in options.options:
         from pktable.merge.user_order import user_order_of  # it imports Arrow's slow parts
 
-        user_order_of(schema)
-        engine.expect_any_order()
+        if user_order_of(schema) is not None:
+            engine.expect_any_order()
