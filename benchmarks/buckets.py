@@ -22,8 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from pktable import Table
-from pktable.bucket.hash_index import OPENED, hashes_of_rows, opened
-from pktable.format.hash_index import encode_hashes
+from pktable.bucket.hash_index import OPENED, encode_hashes, hashes_of_rows, opened
 from pktable.format.metadata.manifest import IndexManifestEntry
 from pktable.store.cache import Cache
 from pktable_spec.vocabulary import HASH

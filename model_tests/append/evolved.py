@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pktable import Table
 from pktable.bucket import read
-from pktable.format import binary_columns
+from pktable.format import binary_row
 from pktable.format.binary_row import EMPTY_ROW
 from pktable.format.metadata.manifest import ADD, DataFileMeta, ManifestEntry
 from pktable.format.metadata.schema import encode_schema
@@ -54,7 +54,7 @@ def play(drawn: random.Random) -> None:
     with tempfile.TemporaryDirectory() as folder:
         table, rows = made(Path(folder, "t"), drawn)
         few = mock.patch.object(read, "STITCHED_ROWS", drawn.randint(1, 9))
-        with few, mock.patch.object(binary_columns, "FEW_ROWS", drawn.choice((0, 32))):
+        with few, mock.patch.object(binary_row, "FEW_ROWS", drawn.choice((0, 32))):
             rows_agree(table, rows, list(TYPES), None)
             for one in drawn.sample(CONDITIONS, 3):
                 names = drawn.sample(list(TYPES), drawn.randint(1, 3))

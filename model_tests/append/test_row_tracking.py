@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from pktable import CommitId, CorruptFileError, InvalidRequestError, Table
 from pktable.ingest.changes import ChangeKind
-from pktable.run.spark import row_changes
+from pktable.run.spark import statements
 from pktable.run.spark.runner import SparkRunner
 from pktable_spec.covers import covers
 
@@ -146,7 +146,7 @@ def test_updated_and_merged_rows_keep_their_ids_wherever_these_are_stored(
 ) -> None:
     """Ids are counted from the first of a file, or stored in it by an UPDATE or a compaction."""
     if runner == "Spark, many rows":
-        monkeypatch.setattr(row_changes, "FEW_BYTES", -1)
+        monkeypatch.setattr(statements, "FEW_BYTES", -1)
     spark = {} if runner == "here" else {"runner": SparkRunner(spark_session())}
     table = made(tmp_path, KINDS[kind], partition_by="p", **spark)
     table.append(some(0, 8))

@@ -13,8 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pktable import CommitId, InvalidRequestError, Table
-from pktable.format.binary_columns import FEW_ROWS
-from pktable.format.binary_row import EMPTY_ROW
+from pktable.format.binary_row import EMPTY_ROW, FEW_ROWS
 from pktable.format.metadata.schema import encode_schema
 from pktable.format.types import Field, parse_type
 from pktable.ingest.changes import ChangeKind

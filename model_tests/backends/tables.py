@@ -112,14 +112,14 @@ class PaimonTable(AskedTable):
         They merge in windows of as many rows as their number, and decode the metadata of files by columns.
         """
         from pktable.bucket import windows
-        from pktable.format import binary_columns
+        from pktable.format import binary_row
 
         number = self._handle
         if not number:
             yield
             return
         few = mock.patch.object(windows, "rows_to_hold", return_value=number)
-        with few, mock.patch.object(binary_columns, "FEW_ROWS", 0):
+        with few, mock.patch.object(binary_row, "FEW_ROWS", 0):
             yield
 
     # ------------------------------------------------------ what users do

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from pktable import CorruptFileError, Table
 from pktable.bucket import hash_index
+from pktable.bucket.hash_index import decode_hashes, encode_hashes
 from pktable.catalog.changes import CommitId
-from pktable.format.hash_index import decode_hashes, encode_hashes
 from pktable.ingest.changes import ChangeKind
 from pktable.store.cache import Cache
 from pktable.table import check

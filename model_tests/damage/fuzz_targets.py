@@ -38,7 +38,7 @@ from pktable.format.vectors.deletion_vector import (
     encode_vector,
 )
 from pktable.format.vectors.index_file import VectorRange, open_index
-from pktable.lsm.runs import KeyOrder
+from pktable.lsm.bucket import KeyOrder
 from pktable.predicate import parse
 from pktable_hudi.actions import Decision
 from pktable_hudi.format.avro_columns import decode_columns

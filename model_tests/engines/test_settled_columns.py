@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pktable import Table
 from pktable.bucket.compact import compact_bucket
-from pktable.bucket.fetch import fetch_rows
+from pktable.bucket.locate import fetch_rows
 from pktable.lsm.bucket import BucketChange, BucketState
 from pktable_spec.covers import covers
 from pktable_spec.vocabulary import VALUE_KIND

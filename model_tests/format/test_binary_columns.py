@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pktable.format import binary_columns
-from pktable.format.binary_columns import decode_column
-from pktable.format.binary_row import decode_row, encode_row
+from pktable.format import binary_row
+from pktable.format.binary_row import decode_column, decode_row, encode_row
 from pktable.format.types import DataType, parse_type
 from pktable_spec.covers import covers
 from pktable_spec.errors import CorruptFileError
@@ -37,7 +36,7 @@ def one_by_one(rows: list[bytes], types: list[DataType], field: int) -> object:
 
 def at_once(rows: list[bytes], types: list[DataType], field: int) -> object:
     try:
-        with mock.patch.object(binary_columns, "FEW_ROWS", 0):
+        with mock.patch.object(binary_row, "FEW_ROWS", 0):
             values, known = decode_column(rows, types, field, at=[str(i) for i in range(len(rows))])
     except CorruptFileError as error:
         return str(error)

@@ -19,7 +19,7 @@ from pktable import CorruptFileError, Table
 from pktable.format.avro import MAGIC, decode_container, encode_bytes, encode_long
 from pktable.format.bounds import ALWAYS_ALLOWED, MOST_TIMES, unpacked
 from pktable.format.types import parse_type
-from pktable.lsm.runs import KeyOrder
+from pktable.lsm.bucket import KeyOrder
 from pktable.table import check
 from pktable_spec.covers import covers
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pktable.bucket import changes
+from pktable.bucket import changelog
 from pktable.format.vectors.roaring import Bitmap, read_bitmap
 from pktable.merge import serialized_sets
 from pktable_conform.judge.checks import CheckFailed
@@ -36,6 +36,6 @@ def test_a_sketch_that_is_none_is_noticed(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_row_kind_that_there_is_not_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(changes, "ROW_KIND_SYMBOLS", (*ROW_KIND_SYMBOLS, "?"))
+    monkeypatch.setattr(changelog, "ROW_KIND_SYMBOLS", (*ROW_KIND_SYMBOLS, "?"))
     with pytest.raises(CheckFailed, match="row kind 4: read as"):
         wrong_values.draw(1)

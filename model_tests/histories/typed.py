@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from hypothesis import strategies as st
 from pktable import InvalidRequestError, Table
 from pktable.bucket import windows
-from pktable.format import binary_columns
+from pktable.format import binary_row
 from pktable.format.metadata.schema import encode_schema
 from pktable.format.types import Field, parse_type
 from pktable_conform.judge.checks import check, fail
@@ -130,7 +130,7 @@ def play(data: st.DataObject, stats: Stats) -> None:
             if do > 3:
                 typed.table.compact(full=do > 5)
             few = mock.patch.object(windows, "rows_to_hold", return_value=1 + number)
-            with few, mock.patch.object(binary_columns, "FEW_ROWS", number):
+            with few, mock.patch.object(binary_row, "FEW_ROWS", number):
                 typed.compare()
             stats.steps += 1
             stats.snapshots_compared += 1

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pktable.datafile.avro_values import arrow_columns
+from pktable.datafile.avro_records import arrow_columns
 from pktable_hudi.format.avro_columns import decode_columns
 from pktable_hudi.format.avro_content import (
     BLOCK_VERSION,

@@ -15,7 +15,7 @@ from unittest import mock
 import numpy as np
 import pyarrow as pa
 from hypothesis.strategies import SearchStrategy
-from pktable.bucket import append_vectors
+from pktable.bucket import index
 from pktable.format import bucket_hash as bucket
 from pktable.format.vectors import deletion_vector
 from pktable.merge import aggregation
@@ -71,7 +71,7 @@ FAULTS: Final[Mapping[str, tuple[SearchStrategy[History], Patch]]] = {
     ),
     "vectors that forget what was deleted before": (
         APPEND_TABLES.histories(),
-        (append_vectors, "merged", lambda before, deleted, bits: deleted),
+        (index, "merged", lambda before, deleted, bits: deleted),
     ),
     "sums that add what a retraction takes back": (
         OURS_ALONE.retracting_histories(),

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from pktable import Table
-from pktable.bucket import append_vectors
+from pktable.bucket import index
 from pktable.format.types import parse_columns, to_arrow
 from pktable_conform.judge.history import row_kind
 from pktable_spec.covers import covers
@@ -124,7 +124,7 @@ def test_statements_of_append_tables_of_all_types_agree_with_the_oracle(tmp_path
 def test_a_vector_that_forgets_what_was_deleted_before_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(append_vectors, "merged", lambda before, deleted, bits: deleted)
+    monkeypatch.setattr(index, "merged", lambda before, deleted, bits: deleted)
     with pytest.raises((AssertionError, PkTableError)):
         statements_agree(tmp_path)
 

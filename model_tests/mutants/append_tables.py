@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 from hypothesis import HealthCheck, Phase, given, seed, settings
-from pktable.bucket import append_vectors, append_write
+from pktable.bucket import append_write, index
 from pktable.catalog import rules
 from pktable.catalog.state import Delta, TableState
 from pktable.run import local
@@ -115,7 +115,7 @@ APPEND_MUTANTS: Final[Mapping[str, AppendMutant]] = {
         _append_mutant(
             "A2",
             "a vector forgets what was deleted before",
-            patched((append_vectors, "merged", instead(lambda before, deleted, bits: deleted))),
+            patched((index, "merged", instead(lambda before, deleted, bits: deleted))),
             "vectors",
             ["APP-13"],
         ),

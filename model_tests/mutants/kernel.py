@@ -16,8 +16,8 @@ from pktable.lsm.bucket import BucketState
 from pktable.lsm.plan import VectorMaintainer
 from pktable.lsm.universal import Pick
 from pktable.merge.aggregation import Aggregation
+from pktable.merge.engine import Deduplicate, Selected
 from pktable.merge.grouping import Window
-from pktable.merge.one_record import Deduplicate, Selected
 from pktable.merge.partial_update import PartialUpdate
 
 from model_tests.mutants.registry import LEVEL_ZERO_LEFT, NOT_PICKED, READ, Mutant, instead, patched

@@ -174,12 +174,12 @@ def test_an_equivalent_needs_one_reason(tmp_path: Path, entries: object, problem
 
 
 def test_a_trial_sees_the_changed_module_ends_a_hang_and_leaves_the_copy_as_it_was(tmp_path: Path) -> None:
-    module = "reference/pktable/lsm/runs.py"
+    module = "reference/pktable/lsm/bucket.py"
     good = (ROOT / module).read_text("utf-8")
     bench = Bench(tmp_path)
 
     def work(begin: Callable[[str], None], wanted: Wanted) -> str | None:
-        changed = importlib.import_module("pktable.lsm.runs")
+        changed = importlib.import_module("pktable.lsm.bucket")
         mark: str | None = getattr(changed, "FOUND", None)
         return mark and f"{mark}, {Path(str(changed.__file__)).parents[3].name}"
 

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pktable.lsm import universal
-from pktable.lsm.runs import Run
+from pktable.lsm.bucket import Run
 from pktable_spec.covers import covers
 from pktable_spec.model.options import ModelOptions
 from pktable_spec.model.picks import PickFile, universal_pick

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pktable.lsm import bucket as theirs
 from pktable.lsm import plan as reference
-from pktable.lsm import runs as theirs
 from pktable.lsm import universal
 from pktable_spec.covers import covers
 from pktable_spec.model.options import ModelOptions

@@ -18,10 +18,9 @@ import pyarrow.dataset as ds
 import pytest
 from pktable import InvalidRequestError
 from pktable.format.types import Field, from_arrow
-from pktable.predicate import parse
+from pktable.predicate import condition_text, parse
 from pktable.predicate.evaluation import filtered
 from pktable.predicate.from_arrow import necessary, parts_of
-from pktable.predicate.given import condition_text
 from pktable.predicate.tree import BIGINT, FLOAT, And, Column, Compare, In, Literal, Not, Or
 from pktable_spec.covers import covers
 

@@ -14,9 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pktable import Table, UnsupportedOptionError
-from pktable.merge.engine import ENGINES, MergeEngine
+from pktable.merge.engine import ENGINES, Deduplicate, MergeEngine
 from pktable.merge.grouping import grouped
-from pktable.merge.one_record import Deduplicate
 from pktable_conform.judge.history import History
 from pktable_spec.covers import covers
 from pktable_spec.option_table import MERGE_ENGINES

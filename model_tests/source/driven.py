@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 from pktable.spark_source.data_source import PkTableSource
 from pktable.spark_source.pieces import arrow_schema
-from pktable.spark_source.staged_rows import Message
+from pktable.spark_source.writer import Message
 from pyspark import cloudpickle
 from pyspark.sql import types as st
 

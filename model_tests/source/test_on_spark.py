@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pktable import CommitId, Table
-from pktable.run.spark.settings import ANSI, with_setting
+from pktable.run.spark.session import ANSI, with_setting
 from pktable.spark_source.stream_reader import HAS_LIMITS
 from pktable_spec.covers import covers
 from pyspark.errors import AnalysisException

@@ -156,7 +156,7 @@ def test_a_snapshot_that_is_gone_is_refused_when_it_is_read(table: Table) -> Non
 
 def test_no_filter_is_pushed_down() -> None:
     """Spark fails reads of a reader that takes filters while a setting, which is off by default, is off."""
-    from pktable.spark_source.reader import BatchReader
+    from pktable.spark_source.pieces import BatchReader
 
     assert "pushFilters" not in vars(BatchReader)
     assert PkTableSource.name() == "pktable"

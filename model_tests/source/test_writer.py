@@ -10,7 +10,7 @@ from unittest import mock
 import pyarrow as pa
 import pytest
 from pktable import InvalidRequestError, Table
-from pktable.spark_source import data_source, staged_rows
+from pktable.spark_source import data_source
 from pktable.store.file_io import abort
 from pktable_spec.covers import covers
 from pyspark.sql import types as st
@@ -31,7 +31,7 @@ def some(*rows: tuple[int, int]) -> pa.Table:
 def table(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Table:
     """Return a table to which tasks send their rows in messages or by files."""
     if request.param == "files":
-        monkeypatch.setattr(staged_rows, "FEW_BYTES", 0)
+        monkeypatch.setattr("pktable.spark_source.writer.FEW_BYTES", 0)
     return Table.create(tmp_path / "t", "id BIGINT, v INT", primary_key="id", options={"bucket": "2"})
 
 
@@ -156,7 +156,7 @@ def test_a_write_that_fails_leaves_no_table(tmp_path: Path) -> None:
 
 @covers("CMT-12", "CMT-66")
 def test_a_task_that_fails_leaves_nothing(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(staged_rows, "FEW_BYTES", 0)
+    monkeypatch.setattr("pktable.spark_source.writer.FEW_BYTES", 0)
 
     def failing() -> Iterator[pa.RecordBatch]:
         yield from some((1, 1)).to_batches()
@@ -165,7 +165,7 @@ def test_a_task_that_fails_leaves_nothing(table: Table, monkeypatch: pytest.Monk
     writer = source(table.path).writer(SCHEMA, False)
     [message] = staged(writer, [some((2, 2))])
     with (
-        mock.patch("pktable.spark_source.staged_rows.abort", wraps=abort) as aborted,
+        mock.patch("pktable.spark_source.writer.abort", wraps=abort) as aborted,
         pytest.raises(RuntimeError, match="asked to fail"),
     ):
         moved(writer).write(failing())
@@ -189,7 +189,7 @@ def test_a_task_that_ran_twice_counts_once(table: Table) -> None:
 
 @covers("CMT-48", "CMT-56", "CMT-67")
 def test_rows_of_a_write_that_was_killed_are_orphans(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(staged_rows, "FEW_BYTES", 0)
+    monkeypatch.setattr("pktable.spark_source.writer.FEW_BYTES", 0)
     write(table.path, SCHEMA, some((1, 1)))
     staged(source(table.path).writer(SCHEMA, False), [some((2, 2))])
     [name] = left(table)
@@ -274,7 +274,7 @@ def test_a_batch_without_a_name_is_refused(table: Table) -> None:
 
 @covers("CMT-12", "CMT-56")
 def test_a_batch_that_is_given_up_leaves_nothing(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(staged_rows, "FEW_BYTES", 0)
+    monkeypatch.setattr("pktable.spark_source.writer.FEW_BYTES", 0)
     sink = Sink(table.path, SCHEMA, "one")
     messages = sink.stage(some((1, 1)), some((2, 2)))
     assert len(left(table)) == 2

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pktable import InvalidRequestError, Table
-from pktable.statements.pruning import MOST_VALUES
+from pktable.statements.plan import MOST_VALUES
 from pktable_spec.covers import covers
 
 from model_tests.backends.spark_session import spark_session

@@ -11,7 +11,7 @@ from typing import Final
 from unittest import mock
 
 from pktable import Table
-from pktable.format import binary_columns
+from pktable.format import binary_row
 from pktable.format.binary_row import decode_row, encode_row
 from pktable.format.metadata.schema import TableSchema, encode_schema
 from pktable.format.metadata.stats import SimpleStats
@@ -58,7 +58,7 @@ def _written(play: Play, options: dict[str, str], key: str | None) -> Table:
 def _ask(play: Play, table: Table) -> None:
     for where in CONDITIONS.split("; "):
         play.step(f"read where {where}", partial(table.to_arrow, where=where))
-        with mock.patch.object(binary_columns, "FEW_ROWS", 0):
+        with mock.patch.object(binary_row, "FEW_ROWS", 0):
             play.step(f"as of many files: {where}", partial(table.count, where=where))
 
 

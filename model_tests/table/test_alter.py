@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pktable import CommitConflictError, InvalidRequestError, Table
+from pktable.catalog.nested_alteration import loses_nothing
 from pktable.format.types import array_of, parse_type
-from pktable.format.widening import loses_nothing
 from pktable.store.file_io import LocalFileIO
 from pktable_spec.covers import covers
 

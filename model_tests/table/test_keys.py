@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import DataObject, SearchStrategy
 from pktable.format.types import parse_type, to_arrow
-from pktable.lsm.runs import total_order
+from pktable.lsm.bucket import total_order
 from pktable.merge.key_encoding import encode_keys
 from pktable_spec.covers import covers
 

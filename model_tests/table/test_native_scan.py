@@ -11,7 +11,7 @@ import pytest
 from pktable import CorruptFileError, PkTableError, Table
 from pktable.run.spark import native_scan as native
 from pktable.run.spark.relations import Relations
-from pktable.run.spark.settings import THRESHOLD
+from pktable.run.spark.session import THRESHOLD
 from pktable_spec.covers import covers
 from pyspark.errors import PySparkException
 

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from pktable import Table
 from pktable.format.metadata.manifest import ADD, ManifestEntry
-from pktable.run.spark import native_scan, partition_columns
+from pktable.run.spark import native_scan, relations
 from pktable_spec.covers import covers
 from pyspark.sql import DataFrame
 
@@ -60,7 +60,7 @@ CASES: dict[str, tuple[str, Sequence[Any], dict[str, str]]] = {
     "times": ("TIMESTAMP(6)", TIMES, {}),
     "times with a space": ("TIMESTAMP(6)", TIMES, NAMED_BY_DATE),
     "instants": ("TIMESTAMP_LTZ(3)", INSTANTS[:3], NAMED_BY_DATE),
-    "many instants": ("TIMESTAMP_LTZ(3)", INSTANTS[: partition_columns.FEW_PARTITIONS + 1], {}),
+    "many instants": ("TIMESTAMP_LTZ(3)", INSTANTS[: relations.FEW_PARTITIONS + 1], {}),
 }
 
 
@@ -142,7 +142,7 @@ def test_no_more_than_a_few_partitions_are_scanned_one_by_one(
 
 
 def from_files(context: Any, parts: Any, columns: Any) -> Any:
-    return {partition_columns.FROM_FILES: list(parts)}
+    return {relations.FROM_FILES: list(parts)}
 
 
 WAYS: dict[str, dict[str, int]] = {

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from pktable import InvalidRequestError, Table
 from pktable.catalog.changes import CommitId
 from pktable.catalog.read_plan import plan_read
-from pktable.format import binary_columns
+from pktable.format import binary_row
 from pktable.format.metadata.schema import encode_schema
 from pktable.ingest.changes import ChangeKind
 from pktable.lsm.bucket import BucketChange
@@ -417,7 +417,7 @@ def test_many_files_are_planned_as_one_by_one(
     state, context = table.catalog.state(), table.catalog.context
 
     def planned(where: str, few: int) -> list[tuple[object, ...]]:
-        monkeypatch.setattr(binary_columns, "FEW_ROWS", few)
+        monkeypatch.setattr(binary_row, "FEW_ROWS", few)
         predicate = parse(where, table.schema.fields)
         parts = plan_read(context, table.catalog.states, state, fresh=fresh, predicate=predicate)
         return [(part.state.place, part.merges, part.state.files) for part in parts]
@@ -443,7 +443,7 @@ def test_text_that_ends_in_zeros_is_compared_as_it_is_with_the_bounds_of_many_fi
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Numpy leaves out zeros at the end of a text, so that 'a' was not below 'a' with one."""
-    monkeypatch.setattr(binary_columns, "FEW_ROWS", 0)
+    monkeypatch.setattr(binary_row, "FEW_ROWS", 0)
     table = Table.create(tmp_path, "k STRING, v STRING", primary_key=["k"], options=DV)
     table.upsert(pa.table({"k": ["a"], "v": ["a"]}))
     for where in ("k < 'a\0'", "v < 'a\0'", "NOT v >= 'a\0'", "v <= 'a\0'"):

@@ -15,11 +15,11 @@ from typing import Any
 import pyarrow as pa
 from pktable_spec.errors import CorruptFileError, InvalidRequestError
 
-from pktable.bucket.changes import ROW_KIND, change_schema, read_changes
+from pktable.bucket.changelog import ROW_KIND, change_schema, read_changes
 from pktable.catalog.catalog import Catalog
 from pktable.context import TableContext
 from pktable.lsm.bucket import ChangeRead
-from pktable.predicate.given import expect_condition
+from pktable.predicate import expect_condition
 from pktable.run.runner import ChangeQuery, Runner
 from pktable.scan import ArrowRows, chosen_columns
 

@@ -33,11 +33,9 @@ from pktable.run.runner import Query, RowChange, Runner, found_rows, raised_for,
 from pktable.staged import RowWork, StagedRows
 from pktable.staged_write import StagedWrite, Work
 from pktable.staging import Stager
-from pktable.statements.assignments import Assignments, texts_of, updated
+from pktable.statements.arguments import Assignments, expect_all, texts_of, updated
 from pktable.statements.names import Names
-from pktable.statements.plan import KIND, SOURCE, TARGET, Clause, SparkText, Statement, When
-from pktable.statements.pruning import of_table
-from pktable.statements.sources import expect_all
+from pktable.statements.plan import KIND, SOURCE, TARGET, Clause, SparkText, Statement, When, of_table
 
 
 @dataclass(frozen=True)

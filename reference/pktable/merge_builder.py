@@ -22,11 +22,27 @@ from pktable.predicate import Predicate
 from pktable.predicate.literals import general
 from pktable.predicate.tree import Column, Expression
 from pktable.run.runner import raised_for
-from pktable.statements.assignments import Assignments, assigned, join_condition, texts_of, updated
+from pktable.statements.arguments import (
+    Assignments,
+    accept_source,
+    assigned,
+    join_condition,
+    source_fields,
+    source_types,
+    texts_of,
+    updated,
+)
 from pktable.statements.names import Names, join_of
-from pktable.statements.plan import SOURCE, TARGET, Clause, SparkText, Statement, When, qualified
-from pktable.statements.pruning import target_condition
-from pktable.statements.sources import accept_source, source_fields, source_types
+from pktable.statements.plan import (
+    SOURCE,
+    TARGET,
+    Clause,
+    SparkText,
+    Statement,
+    When,
+    qualified,
+    target_condition,
+)
 from pktable.watching import measured
 
 

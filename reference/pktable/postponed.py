@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pktable.bucket.assign import BucketsOfPartitions
-from pktable.bucket.changes import ROW_KIND
+from pktable.bucket.changelog import ROW_KIND
 from pktable.bucket.write import BucketAppend
 from pktable.catalog import rules
 from pktable.catalog.changes import CatalogChange, Compaction

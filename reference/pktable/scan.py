@@ -30,11 +30,10 @@ from pktable.catalog.read_plan import plan_read
 from pktable.catalog.snapshots import SnapshotLog
 from pktable.catalog.state import TableState
 from pktable.context import TableContext
-from pktable.format.arrow_nulls import declared
+from pktable.format.arrow_values import declared
 from pktable.format.metadata.schema import TableSchema
 from pktable.format.metadata.snapshot import Snapshot
-from pktable.predicate import Predicate
-from pktable.predicate.given import expect_condition
+from pktable.predicate import Predicate, expect_condition
 from pktable.run.by_size import RunnerBySize
 from pktable.run.local import LocalRunner
 from pktable.run.runner import Query, Runner, expect_runner, width_of

@@ -25,8 +25,8 @@ from typing import ClassVar, TypeAlias
 
 from pktable_spec.vocabulary import COMPACT, OVERWRITE
 
-from pktable.bucket.append_vectors import changed_indexes
 from pktable.bucket.append_write import numbered
+from pktable.bucket.index import changed_indexes
 from pktable.catalog import rules
 from pktable.catalog.changes import CatalogChange, CommitId, Compaction, Conflicts, entry
 from pktable.catalog.commit import AlreadyCommittedError

@@ -24,17 +24,20 @@ from pktable_spec.errors import InvalidRequestError
 from pktable.catalog.arguments import expect_location
 from pktable.format.bounds import is_file_name
 from pktable.run.runner import Runner
-from pktable.store.directories import DATABASE, DEFAULT, expect_no_remains, is_table
-from pktable.store.file_io import FileIO, open_store
-from pktable.store.guard import ExternalRoots, NamedFailures
-from pktable.store.object_store import ObjectStoreIO, is_object_uri
-from pktable.store.trees import (
+from pktable.store.directories import (
+    DATABASE,
+    DEFAULT,
     MARKER,
+    expect_no_remains,
+    is_table,
     make_directory,
     move_directory,
     remove_directory,
     remove_empty_directory,
 )
+from pktable.store.file_io import FileIO, open_store
+from pktable.store.guard import ExternalRoots, NamedFailures
+from pktable.store.object_store import ObjectStoreIO, is_object_uri
 from pktable.table import Table, runner_of
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-from pktable.format.arrow_nulls import declared
+from pktable.format.arrow_values import declared
 from pktable.format.types import to_arrow
 from pktable.retry import retry
 from pktable.store.file_io import FileIO

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pktable.format.arrow_nulls import with_masked
+from pktable.format.arrow_values import with_masked
 from pktable.format.types import DataType, Field, arrow_field
 from pktable.store.file_io import FileIO
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 from pktable.format.metadata.schema import TableSchema
 from pktable.format.types import Field, one_array
 from pktable.ingest.changes import ChangeKind, conform, conform_keys
-from pktable.ingest.maps import expect_distinct_keys
+from pktable.ingest.columns import expect_distinct_keys
 from pktable.ingest.sources import accept_rows, as_arrow, is_spark_frame
 from pktable.run.runner import raised_for
 from pktable_spec.errors import InvalidRequestError

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pktable.datafile.avro_values import arrow_columns
+from pktable.datafile.avro_records import arrow_columns
 from pktable.format.types import NANOS_PER, TIMESTAMPS, DataType, Field, one_array, to_arrow
 from pktable_spec.errors import CorruptFileError, InvalidRequestError
 

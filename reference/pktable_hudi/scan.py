@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar
 
 import pyarrow as pa
 from pktable.catalog.arguments import expect_flag, expect_limit
-from pktable.format.arrow_nulls import declared
+from pktable.format.arrow_values import declared
 from pktable.format.types import DataType, Field, to_arrow
 from pktable.ingest.sources import as_arrow
 from pktable.predicate import key_equalities, parse

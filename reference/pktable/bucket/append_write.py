@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from pktable_spec.errors import CorruptFileError
 from pktable_spec.vocabulary import ROW_ID, SEQUENCE_NUMBER
 
-from pktable.bucket.append_vectors import Vectors, merged
+from pktable.bucket.index import Vectors, merged
 from pktable.bucket.reader import DataReader, without_deleted
 from pktable.bucket.run_writer import FROM_COMPACTION, FROM_WRITE, RunWriter
 from pktable.context import TableContext

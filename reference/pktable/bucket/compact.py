@@ -42,18 +42,16 @@ import pyarrow as pa
 from pktable_spec.vocabulary import SEQUENCE_NUMBER, VALUE_KIND
 
 from pktable.bucket.changelog import CompactionChangelog, looks_up_rows
-from pktable.bucket.fetch import fetch_rows, late_keys, ordering_rows
 from pktable.bucket.index import write_index
 from pktable.bucket.kept_retractions import KeptRetractions
-from pktable.bucket.locate import Located, Locator
+from pktable.bucket.locate import Located, Locator, fetch_rows, late_keys, ordering_rows
 from pktable.bucket.run_writer import FROM_COMPACTION, RunWriter
 from pktable.bucket.windows import merge
 from pktable.context import TableContext
 from pktable.format.metadata.manifest import DataFileMeta, IndexManifestEntry
 from pktable.format.vectors.deletion_vector import DeletionVector, Positions
-from pktable.lsm.bucket import BucketChange, BucketState
+from pktable.lsm.bucket import BucketChange, BucketState, Run, sorted_runs
 from pktable.lsm.plan import CompactionPlan, VectorMaintainer, plan
-from pktable.lsm.runs import Run, sorted_runs
 from pktable.lsm.universal import Pick
 from pktable.merge.grouping import Flags, Indices, Window, is_add, taken
 from pktable.store.new_files import NewFiles

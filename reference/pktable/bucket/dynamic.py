@@ -20,6 +20,7 @@ from pktable_spec.errors import InvalidRequestError
 from pktable.bucket.hash_index import (
     MOST_BUCKETS,
     NO_BUCKET,
+    Hashes,
     PartitionIndex,
     hashes_of_rows,
     opened,
@@ -28,7 +29,6 @@ from pktable.bucket.hash_index import (
 )
 from pktable.bucket.partitions import Partitions, grouped_rows, partitions_of
 from pktable.context import TableContext
-from pktable.format.hash_index import Hashes
 from pktable.format.metadata.manifest import IndexManifestEntry
 from pktable.format.types import Value
 from pktable.lsm.bucket import BucketId

@@ -4,7 +4,9 @@
 2. `PartitionIndex.find` looks hashes up, and `with_more` adds those of new keys.
 3. `write_hashes` writes the file of a bucket, `hashes_of_files` makes the hashes of a bucket that has none.
 
-The indexes opened last are remembered, for the whole process: a table that is written again opens no file twice.
+A file has the hashes of the keys that its bucket has ever had, four bytes each, the highest first. Paimon writes them
+in no order. Ours ascend, which makes them faster to open. The indexes opened last are remembered, for the whole
+process: a table that is written again opens no file twice.
 
 Clauses: BKT-2, BKT-3, BKT-9, BKT-10.
 """
@@ -25,11 +27,32 @@ from pktable_spec.vocabulary import HASH
 from pktable.bucket.index import write_index_file
 from pktable.context import TableContext
 from pktable.format.bucket_hash import hash_rows
-from pktable.format.hash_index import Hashes, decode_hashes, encode_hashes
 from pktable.format.metadata.manifest import DataFileMeta, IndexManifestEntry
 from pktable.lsm.bucket import BucketPath, BucketState
 from pktable.store.cache import Cache
 from pktable.store.new_files import NewFiles
+
+Hashes = npt.NDArray[np.int32]
+
+HASH_BYTES: Final = 4
+STORED: Final = np.dtype(">i4")
+
+
+def encode_hashes(hashes: Hashes) -> bytes:
+    """Return the file of some hashes. Clauses: BKT-2."""
+    return hashes.astype(STORED).tobytes()
+
+
+def decode_hashes(data: bytes, count: int, *, at: str) -> Hashes:
+    """Return the hashes of a file, as they are stored. ``count``: of these, by the index manifest.
+
+    Raises CorruptFileError. Clauses: BKT-2.
+    """
+    if len(data) != HASH_BYTES * count:
+        expected = f"{HASH_BYTES * count} bytes, for {count} hashes"
+        raise CorruptFileError("length of the hash index file", at=at, expected=expected, found=len(data))
+    return np.frombuffer(data, STORED).astype(np.int32)
+
 
 Packed = npt.NDArray[np.int64]
 

@@ -32,12 +32,12 @@ from pktable.format.binary_row import decode_row, encode_row
 from pktable.format.metadata.manifest import DataFileMeta, IndexManifestEntry
 from pktable.format.types import FLOATS, Value, array_of, values_of
 from pktable.ingest.changes import KIND_COLUMN
-from pktable.lsm.runs import Key
+from pktable.lsm.bucket import Key
+from pktable.merge.engine import Deduplicate
 from pktable.merge.key_encoding import encode_keys
-from pktable.merge.one_record import Deduplicate
 from pktable.predicate import Predicate
 from pktable.predicate.tree import And, Column, Expression
-from pktable.statements.pruning import among
+from pktable.statements.plan import among
 from pktable.store.new_files import NewFiles
 
 AT_PARTITION: Final = "__pktable_at_partition"

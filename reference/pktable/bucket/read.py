@@ -27,8 +27,7 @@ from pktable.datafile.readers import ParquetRows
 from pktable.datafile.row_ranges import RowRanges, around
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.vectors.deletion_vector import DeletionVector, VectorBuilder
-from pktable.lsm.bucket import BucketPath, BucketState
-from pktable.lsm.runs import sorted_runs
+from pktable.lsm.bucket import BucketPath, BucketState, sorted_runs
 from pktable.predicate import Predicate, key_equalities
 from pktable.statements.plan import PLACE
 

@@ -26,8 +26,7 @@ from pktable.datafile.decoded_size import BATCH_BYTES
 from pktable.datafile.encoded import concatenated
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.vectors.deletion_vector import DeletionVector
-from pktable.lsm.bucket import BucketPath
-from pktable.lsm.runs import Run
+from pktable.lsm.bucket import BucketPath, Run
 from pktable.merge.grouping import Window, grouped
 from pktable.merge.key_encoding import Encoded, encode_keys
 

@@ -33,14 +33,14 @@ from pktable.catalog.nested_alteration import (
 from pktable.catalog.schemas import check_definition
 from pktable.catalog.state import TableState
 from pktable.context import VECTORS, TableContext
-from pktable.format.metadata.column_options import (
+from pktable.format.metadata.schema import (
     OF_COLUMNS,
+    TableSchema,
     columns_in,
     names_columns,
     renamed_options,
     split_columns,
 )
-from pktable.format.metadata.schema import TableSchema
 from pktable.format.types import DataType, Field, highest_field_id, parse_type
 
 FIXED: Final = frozenset(

@@ -21,8 +21,7 @@ from pktable.catalog.isolation import Isolation
 from pktable.catalog.rules import AppendRule, Attempt, Conflict, Rule, first_conflict
 from pktable.catalog.state import Delta, TableState
 from pktable.format.metadata.manifest import ADD, DELETE, DataFileMeta, IndexManifestEntry, ManifestEntry
-from pktable.lsm.bucket import BucketChange, BucketId
-from pktable.lsm.runs import KeyOrder
+from pktable.lsm.bucket import BucketChange, BucketId, KeyOrder
 
 if TYPE_CHECKING:
     from pktable.bucket.write import BucketAppend

@@ -21,8 +21,7 @@ from pktable.bucket.read import BucketRead
 from pktable.context import TableContext
 from pktable.datafile.evolution import converted, keeps_order, same_values
 from pktable.datafile.readers import PAGE_ROWS
-from pktable.format.binary_columns import column_of, decode_column
-from pktable.format.binary_row import arity_of
+from pktable.format.binary_row import arity_of, column_of, decode_column
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.metadata.stats import null_counts_of
 from pktable.format.types import DataType, Field

@@ -29,8 +29,7 @@ from pktable.catalog.snapshots import SnapshotLog
 from pktable.catalog.state import TableState
 from pktable.format.metadata.manifest import ADD, ManifestEntry
 from pktable.format.metadata.snapshot import Snapshot
-from pktable.lsm.bucket import BucketId
-from pktable.lsm.runs import KeyOrder
+from pktable.lsm.bucket import BucketId, KeyOrder
 
 if TYPE_CHECKING:
     from pktable.bucket.write import BucketAppend

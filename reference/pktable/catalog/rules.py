@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from pktable.catalog.state import TableState
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.vectors.deletion_vector import DeletionVector
-from pktable.lsm.bucket import BucketChange
-from pktable.lsm.runs import KeyOrder, level_run
+from pktable.lsm.bucket import BucketChange, KeyOrder, level_run
 
 if TYPE_CHECKING:  # it brings all that writes data files, which metadata alone does not need
     from pktable.bucket.write import BucketAppend

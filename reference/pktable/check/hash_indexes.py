@@ -14,11 +14,10 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 
 import numpy as np
 
-from pktable.bucket.hash_index import hashes_of_files, read_hashes
+from pktable.bucket.hash_index import Hashes, hashes_of_files, read_hashes
 from pktable.check.findings import NOTE, Finding, Findings, counted
 from pktable.check.history import BucketHistory, Version
 from pktable.context import TableContext
-from pktable.format.hash_index import Hashes
 from pktable.format.metadata.manifest import IndexManifestEntry
 
 

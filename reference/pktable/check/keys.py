@@ -36,8 +36,8 @@ from pktable.context import TableContext
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.types import values_of
 from pktable.kinds.primary_key import may_shadow_rows_without_vector
+from pktable.lsm.bucket import sorted_runs
 from pktable.lsm.plan import sections
-from pktable.lsm.runs import sorted_runs
 
 MOST_FILES = 256  # that are open at once, unless a single version has more
 FILE_NUMBER, POSITION_IN_FILE = "__pktable_file_number", "__pktable_position_in_file"

@@ -15,7 +15,7 @@ from pktable.context import TableContext
 from pktable.format.binary_row import EMPTY_ROW
 from pktable.format.metadata.manifest import DataFileMeta, ManifestEntry
 from pktable.kinds import kind_of
-from pktable.lsm.runs import Key
+from pktable.lsm.bucket import Key
 
 Range = tuple[Key, Key]
 """The smallest and the greatest key of a file, by its metadata."""

@@ -65,7 +65,7 @@ def sql(
         except NeedsSparkError as needs:
             raise InvalidRequestError(f"{needs.problem}; add --spark") from None
         return
-    from pktable.spark_sql.command import carried_out
+    from pktable.spark_sql.session import carried_out
     from pktable.warehouse import Warehouse
 
     options, roots = storage_options(storage), external_roots()

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow.types import is_dictionary
 
-from pktable.format.arrow_nulls import declared
+from pktable.format.arrow_values import declared
 
 BYTES_A_VALUE: Final = 4
 """The most that a chunk of a Parquet file has for each value if an encoded column is to be small in memory as well."""

@@ -28,7 +28,7 @@ import pyarrow.compute as pc
 from pktable_spec.errors import InvalidRequestError
 
 from pktable.datafile.arrow_times import uncountable
-from pktable.format.decimals import WIDEST, half_up
+from pktable.format.arrow_values import WIDEST, half_up
 from pktable.format.types import (
     BINARIES,
     DAY_MILLIS,

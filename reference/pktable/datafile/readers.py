@@ -24,7 +24,7 @@ from pktable_spec.errors import InvalidRequestError
 
 from pktable.datafile import orc_sizes
 from pktable.datafile.arrow_times import expect_countable, uncountable
-from pktable.datafile.avro_values import arrow_columns
+from pktable.datafile.avro_records import arrow_columns
 from pktable.datafile.decoded_size import rows_at_once
 from pktable.datafile.encoded import narrowed, worth_encoded
 from pktable.datafile.page_index import REMEMBERED_BYTES, PageBounds, PageLayout

@@ -2,7 +2,7 @@
 
 1. Split off the column of row kinds, if there is one (`split_kinds`).
 2. Bring each column to the type of the table's (`pktable.ingest.columns`). Deletes give the key columns only.
-3. Refuse a MAP that has a key twice (`pktable.ingest.maps`), and a partition whose directory would have a name longer
+3. Refuse a MAP that has a key twice, and a partition whose directory would have a name longer
    than file systems allow.
 
 The local runner does this to parts of the rows, Spark to each batch on its executor.
@@ -27,8 +27,13 @@ from pktable_spec.vocabulary import ROW_ID, ROW_KIND_SYMBOLS, RowKind
 from pktable.format.metadata.schema import TableSchema
 from pktable.format.partition_path import escaped, partition_path
 from pktable.format.types import STRINGS, Field, values_of
-from pktable.ingest.columns import conform_column, conform_key_column, empty_column, not_utf8
-from pktable.ingest.maps import expect_distinct_keys
+from pktable.ingest.columns import (
+    conform_column,
+    conform_key_column,
+    empty_column,
+    expect_distinct_keys,
+    not_utf8,
+)
 from pktable.ingest.names import Optional, expect_columns, optional_columns
 
 KIND_COLUMN: Final = "__pktable_kind"

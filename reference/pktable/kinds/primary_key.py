@@ -20,12 +20,10 @@ from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.metadata.schema import TableSchema
 from pktable.format.vectors.deletion_vector import DeletionVector
 from pktable.kinds.kind import expect_changelog_options, expect_formats
-from pktable.lsm.bucket import BucketChange, BucketState
-from pktable.lsm.runs import sorted_runs
+from pktable.lsm.bucket import BucketChange, BucketState, sorted_runs
 from pktable.lsm.universal import Pick, pick, pick_deleted, pick_full
-from pktable.merge.engine import expect_writable_engine
+from pktable.merge.engine import Deduplicate, expect_writable_engine
 from pktable.merge.engine_options import EngineOptions
-from pktable.merge.one_record import Deduplicate
 from pktable.store.new_files import NewFiles
 
 

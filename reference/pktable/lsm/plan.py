@@ -21,7 +21,7 @@ from pktable_spec.options import TableOptions
 
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.vectors.deletion_vector import DeletionVector, VectorBuilder
-from pktable.lsm.runs import KeyOrder
+from pktable.lsm.bucket import KeyOrder
 from pktable.lsm.universal import Pick
 
 SMALL_SHARE = 0.7  # of target-file-size; a smaller file is merged with its neighbours

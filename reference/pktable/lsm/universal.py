@@ -20,7 +20,7 @@ from fractions import Fraction
 from pktable_spec.options import TableOptions
 
 from pktable.format.metadata.manifest import DataFileMeta
-from pktable.lsm.runs import Run
+from pktable.lsm.bucket import Run
 
 
 @dataclass(frozen=True, slots=True)

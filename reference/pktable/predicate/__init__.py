@@ -10,9 +10,9 @@ text, which is in UTC if it names no zone. A condition that is NULL drops the ro
 
 Where Arrow and Spark differ, the translators either give the same result (NaN, the two zeros, LIKE, doubles made of
 decimals) or `parse` refuses the expression (quotients of decimals, casts of text, instants against wall-clock time,
-functions of letter case of each other). Text whose case depends on the version of Unicode fails (`letter_case`).
+functions of letter case of each other). Text whose case depends on the version of Unicode fails (`functions`).
 
-Clauses: RD-6, RD-8, RD-16, TBL-21.
+Clauses: RD-6, RD-8, RD-16, TBL-21, WH-24.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from pktable_spec.errors import InvalidRequestError
 
 from pktable.format.types import Field, Value
 from pktable.predicate.pruning import Bounds, may_be, pinned
@@ -33,6 +34,41 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
     import pyarrow.compute as pc
+
+
+def expect_condition(where: Any, what: str = "where") -> str | None:
+    """Return whose expression a condition is: of pyarrow or polars, None of text. Raises InvalidRequestError."""
+    if where is None or isinstance(where, str):
+        return None
+    kind = type(where)
+    library = kind.__module__.partition(".")[0]
+    if (library, kind.__name__) in (("pyarrow", "Expression"), ("polars", "Expr")):
+        return library
+    if library == "polars":
+        raise InvalidRequestError(f"{what}: expected a condition, found a {kind.__name__} of polars")
+    raise InvalidRequestError(
+        f"{what}: expected text, found {kind.__name__}; an expression of pyarrow or polars is taken, too"
+    )
+
+
+def condition_text(where: Any, fields: Sequence[Field], what: str = "where") -> str | None:
+    """Return a condition on rows with the columns ``fields`` as SQL.
+
+    An expression of pyarrow or polars means what the same condition means in SQL. Raises InvalidRequestError for
+    anything else, and for an expression that has no text here. Clauses: WH-24, WH-32.
+    """
+    library = expect_condition(where, what)
+    if library == "pyarrow":
+        from pktable.predicate.from_arrow import as_text  # late: it brings Arrow's kernels
+
+        return as_text(where, fields, what)
+    if library == "polars":
+        from pktable.predicate.from_polars import as_text as polars_text
+
+        return polars_text(where, fields, what)
+    text: str | None = where
+    return text
+
 
 __all__ = [
     "Bounds",

@@ -20,7 +20,7 @@ from pktable_spec.errors import InvalidRequestError
 from pktable_spec.vocabulary import ROW_ID
 
 from pktable.bucket.assign import BucketAssigner
-from pktable.bucket.changes import change_schema, read_changes
+from pktable.bucket.changelog import change_schema, read_changes
 from pktable.bucket.read import (
     FILE,
     POSITION,
@@ -33,7 +33,7 @@ from pktable.bucket.write import BucketAppend, merged_by_bucket
 from pktable.check.bucket import BucketReport, BucketTask
 from pktable.check.walk import check_here
 from pktable.context import TableContext
-from pktable.format.arrow_nulls import declared
+from pktable.format.arrow_values import declared
 from pktable.format.vectors.deletion_vector import DeletionVector, VectorBuilder
 from pktable.ingest.changes import ChangeKind, expect_arrow
 from pktable.ingest.parts import Spooled, in_parts

@@ -26,7 +26,7 @@ from pktable.spark_source.options import INCREMENTAL, READ, READ_STREAM, WRITE, 
 
 if TYPE_CHECKING:
     from pktable.context import TableContext
-    from pktable.spark_source.reader import BatchReader
+    from pktable.spark_source.pieces import BatchReader
     from pktable.spark_source.stream_reader import StreamReader
     from pktable.spark_source.writer import BatchWriter
 
@@ -44,7 +44,7 @@ class PkTableSource(DataSource):
         Raises InvalidRequestError for an option that no read has, NotATableError. Clauses: RD-14.
         """
         # Late: Spark imports this module in every session, to look for data sources.
-        from pktable.bucket.changes import ROW_KIND
+        from pktable.bucket.changelog import ROW_KIND
         from pktable.run.spark.types import read_schema
 
         options = Options.given(self.options, READ, READ_STREAM)
@@ -55,7 +55,7 @@ class PkTableSource(DataSource):
 
     def reader(self, schema: StructType) -> BatchReader:
         """Return the reader of one query. Raises InvalidRequestError."""
-        from pktable.spark_source.reader import BatchReader
+        from pktable.spark_source.pieces import BatchReader
 
         return BatchReader(Options.given(self.options, READ), schema)
 
@@ -78,7 +78,7 @@ class PkTableSource(DataSource):
                 f"writeStream: expected pyspark 4.1 or later, found {pyspark_version}; use foreachBatch with "
                 "Table.upsert(rows, commit_id=CommitId(name, batch_id))"
             )
-        from pktable.spark_source.stream_writer import StreamWriter
+        from pktable.spark_source.writer import StreamWriter
 
         return StreamWriter(Options.given(self.options, WRITE_STREAM), schema, overwrite)
 

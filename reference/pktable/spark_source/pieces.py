@@ -1,4 +1,4 @@
-"""What one task reads: pieces of a snapshot's rows, or of changes, and their form for Spark.
+"""The batch reader, and the pieces that one task reads: of a snapshot's rows, or of changes.
 
 A piece pickles and reads itself. All pieces of a read are planned at once, on one snapshot or one range of snapshots.
 If that expires before they are read, they fail with the error of an expired snapshot.
@@ -17,14 +17,21 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 from pktable_spec.errors import CorruptFileError, InvalidRequestError
-from pyspark.sql.datasource import InputPartition
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from pktable.bucket.changes import ROW_KIND, read_changes
+from pktable.bucket.changelog import ROW_KIND, read_changes
 from pktable.bucket.read import by_file
+from pktable.catalog.as_of import AsOf
 from pktable.catalog.catalog import Catalog
-from pktable.catalog.change_plan import ChangeRange, expect_kept, plan_changes
+from pktable.catalog.change_plan import (
+    ChangeRange,
+    change_range,
+    expect_kept,
+    plan_changes,
+    snapshots_between,
+)
 from pktable.catalog.snapshots import SnapshotLog
 from pktable.context import TableContext
 from pktable.format.metadata.snapshot import Snapshot
@@ -34,6 +41,8 @@ from pktable.predicate import Predicate, parse
 from pktable.run.runner import TASK_BYTES
 from pktable.run.spark.types import as_nullable, for_spark, read_schema
 from pktable.scan import Split
+from pktable.spark_source.options import INCREMENTAL, Options
+from pktable.table import Table
 
 
 class Piece(Protocol):
@@ -163,3 +172,37 @@ def arrow_schema(schema: StructType) -> pa.Schema:
         return make(schema, timezone="UTC")
     except TypeError:  # before pyspark 4.2, where UTC is the only one
         return make(schema)
+
+
+class BatchReader(DataSourceReader):
+    """Reads one snapshot, or with ``incremental-between`` the changes of a range. Has no ``pushFilters``.
+
+    Spark fails every read of a reader that has it while ``spark.sql.python.filterPushdown.enabled`` is off.
+    """
+
+    def __init__(self, options: Options, schema: StructType) -> None:
+        self._options, self._schema = options, schema
+
+    def partitions(self) -> list[InputPartition]:
+        """Plan the read. Raises InvalidRequestError, SnapshotNotFoundError, CorruptFileError. Clauses: RD-27."""
+        options, table = self._options, self._options.open_table()
+        where = options.text("filter")
+        if options.mode == INCREMENTAL:
+            snapshots = table.catalog.snapshots
+            wanted = change_range(snapshots, *options.between)
+            found = snapshots_between(table.catalog.context, snapshots, wanted)
+            return change_partitions(table.catalog, found, self._schema, where, wanted)
+        return row_partitions(self._splits(table, where))
+
+    def _splits(self, table: Table, where: str | None) -> list[Split]:
+        as_of = self._options.as_of
+        changes = self._options.flag("read.changelog", False)
+        columns = table.catalog.read_as_of(
+            AsOf.given(**as_of), lambda state, context: columns_of(self._schema, context, changes=changes)
+        )
+        fresh = self._options.flag("fresh", False)
+        return table.scan(**as_of, columns=columns, where=where, fresh=fresh).splits()
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a partition. Raises SnapshotNotFoundError if its snapshot has expired since."""
+        return spark_batches(partition.value, self._schema)

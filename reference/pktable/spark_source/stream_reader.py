@@ -36,7 +36,7 @@ from pktable_spec.vocabulary import OVERWRITE
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from pktable.bucket.changes import ROW_KIND
+from pktable.bucket.changelog import ROW_KIND
 from pktable.bucket.read import BucketRead
 from pktable.catalog.as_of import AsOf
 from pktable.catalog.catalog import Catalog

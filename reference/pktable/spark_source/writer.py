@@ -1,41 +1,125 @@
-"""The batch writer: tasks stage their rows, and the commit writes all of them at once by the methods of a table.
+"""The writers of batches and streams: tasks stage rows, and the commit writes all of them by a method of the table.
 
 So a write of the data source is a write of `Table.upsert`, `append`, `write_changes` or `overwrite`, with the same
 checks, order and commit. Nothing is visible before that, and nothing of a task that failed is part of it. The process
 that commits writes all rows, with the memory that the write buffer of the table allows.
 
-The stream writer differs in who commits: the query, by the number of the batch.
+Rows are in the message of their task if they are few, else in a file in ``staged/``, where no read looks. Its name
+begins with the token of the write, so that the commit also finds the files of tasks that failed, ran twice, or were
+killed. Only what a message names is read: of a task that ran twice Spark hands over one message. Files of a write that
+never ends are orphans.
+
+Spark plays a batch of a stream again if it does not know that it was committed, with the same number and the same rows.
+The commit is identified by that number and by the id of the query, which Spark keeps in the checkpoint, so both outlive
+a restart. A place of a checkpoint would not do: whoever deletes a checkpoint to begin again numbers the batches from 0
+again, and they would be taken for those before.
 
 A DataFrame that `Table.upsert` takes is cast by Spark. In the data source the rows have left Spark already, so wall
 times and points in time are cast here, in the time zone of the session.
 
-Clauses: APP-8, TBL-4, TBL-6, TBL-8, TBL-11, TBL-24, CMT-53, CMT-56.
+Clauses: APP-8, TBL-4, TBL-6, TBL-8, TBL-11, TBL-24, CMT-12, CMT-48, CMT-53, CMT-55, CMT-56.
 """
 
 from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 from pktable_spec.errors import InvalidRequestError
 from pyspark import TaskContext
-from pyspark.sql.datasource import DataSourceArrowWriter
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from pktable.catalog.changes import CommitId
 from pktable.catalog.schemas import find_branch
+from pktable.format.paths import TablePaths
 from pktable.format.types import TIMESTAMPS, DataType, Field
 from pktable.ingest.changes import ChangeKind
 from pktable.spark_source.options import Options
 from pktable.spark_source.pieces import arrow_schema
-from pktable.spark_source.staged_rows import Message, remove_staged, stage, staged_rows
-from pktable.store.file_io import open_store
-from pktable.store.trees import remove_directory
+from pktable.store.directories import remove_directory
+from pktable.store.file_io import FileIO, abort, open_store
+from pktable.store.new_files import remove_quietly
 from pktable.table import Table
+
+FEW_BYTES: Final = 128 << 10
+"""Of rows of a task that travel in its message. Thousands of messages must fit into the driver."""
+
+
+@dataclass(frozen=True)
+class Message(WriterCommitMessage):
+    """The rows of one task. ``token``: of the write. ``partition``: the task's number, by which rows are in order.
+
+    ``data``: the rows as an Arrow stream, or None if they are in the staged file ``name``.
+    ``query``: the id of the stream, None in a batch. ``zone``: the session's time zone, None if it has not set one.
+    """
+
+    token: str
+    partition: int
+    data: bytes | None = None
+    name: str | None = None
+    query: str | None = None
+    zone: str | None = None
+
+
+def stage(
+    batches: Iterator[pa.RecordBatch], store: FileIO, paths: TablePaths, token: str
+) -> tuple[bytes | None, str | None]:
+    """Return the rows as ``data`` and ``name`` of a message. On failure no file is left. Clauses: CMT-12."""
+    few: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        few.append(batch)
+        size += batch.nbytes
+        if size > FEW_BYTES:
+            name = f"{token}-{uuid.uuid4()}"
+            _write(chain(few, batches), few[0].schema, store, paths.staged_rows(name))
+            return None, name
+    if not few:
+        return None, None
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, few[0].schema) as stream:
+        for batch in few:
+            stream.write_batch(batch)
+    return sink.getvalue().to_pybytes(), None
+
+
+def _write(batches: Iterable[pa.RecordBatch], schema: pa.Schema, store: FileIO, path: str) -> None:
+    sink = store.create(path)
+    try:
+        with pa.ipc.new_stream(sink, schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as stream:
+            for batch in batches:
+                stream.write_batch(batch)
+        sink.close()
+    except BaseException:
+        abort(sink)
+        remove_quietly(store, [path])
+        raise
+
+
+def staged_rows(messages: Iterable[Message], store: FileIO, paths: TablePaths) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of all messages, in the order of the DataFrame's partitions."""
+    for message in sorted(messages, key=lambda message: message.partition):
+        if message.data is not None:
+            yield from pa.ipc.open_stream(message.data)
+        elif message.name is not None:
+            with store.open(paths.staged_rows(message.name)) as file:
+                yield from pa.ipc.open_stream(file)
+
+
+def remove_staged(tokens: Iterable[str], store: FileIO, paths: TablePaths) -> None:
+    """Remove the staged files of some writes, as far as the store permits."""
+    begins = tuple(f"{token}-" for token in tokens)
+    names = [name for name in store.list_names(paths.staged) if name.startswith(begins)]
+    remove_quietly(store, map(paths.staged_rows, names))
+
 
 QUERY, ZONE = "sql.streaming.queryId", "spark.sql.session.timeZone"
 """What Spark tells each task of the query it works for."""
@@ -187,3 +271,23 @@ def _instants(column: pa.ChunkedArray, zone: str) -> pa.ChunkedArray:
     utc = near.cast(pa.timestamp(column.type.unit, "UTC"))
     offset = pc.subtract(pc.local_timestamp(near), pc.local_timestamp(utc))
     return pc.assume_timezone(pc.subtract(column, offset), "UTC")
+
+
+class StreamWriter(RowWriter, DataSourceStreamArrowWriter):
+    """Writes the batches of a stream: append mode adds to the table or upserts, complete mode overwrites it."""
+
+    def commit(self, messages: Sequence[Message], batchId: int) -> None:  # noqa: N803
+        """Commit a batch, unless it is there. Raises InvalidRequestError. Clauses: CMT-53, CMT-55."""
+        user = self._options.text("commit-user")
+        query = next((message.query for message in messages if message.query), None)
+        if user is None and query is None:
+            self._remove(messages)
+            raise InvalidRequestError(
+                "writeStream: Spark does not tell the id of the query, so a batch would be written again after a "
+                'failure; give the stream a name: option("commit-user", …)'
+            )
+        self._commit(messages, CommitId.given(CommitId(user or f"spark-{query}", batchId)))
+
+    def abort(self, messages: Sequence[Message | None], batchId: int) -> None:  # noqa: N803
+        """Remove what the tasks of a batch have staged. Clauses: CMT-12, CMT-68."""
+        self._remove(messages)

@@ -18,7 +18,7 @@ from pktable_spec.errors import InvalidRequestError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from pktable.bucket.changes import COMMITS, ROW_KIND
+from pktable.bucket.changelog import COMMITS, ROW_KIND
 from pktable.run.spark.errors import raised_here
 from pktable.run.spark.statements import source_frame
 from pktable.sql.changes import CHANGE_TYPE, CHANGE_TYPES, changes_of

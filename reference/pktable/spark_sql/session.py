@@ -4,7 +4,10 @@
 (`queries`), everything else is done by methods of `Table` and `Warehouse`. A statement about nothing of ours is
 Spark's. One that names a table of ours where it is not understood is refused.
 
-Clauses: WH-10 to WH-15.
+Spark looks for workers and data sources with the first python3 on PATH. Where an environment is not activated, this is
+another interpreter, without numpy and pktable. `make_at_home` names the one that runs.
+
+Clauses: WH-10 to WH-15, WH-17.
 """
 
 from __future__ import annotations
@@ -14,18 +17,40 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
+import pyarrow as pa
 from pktable_spec.errors import InvalidRequestError
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from pktable.ingest.sources import as_arrow
 from pktable.run.spark.errors import raised_here
+from pktable.run.spark.workers import run_this_interpreter
 from pktable.spark_sql import definitions, procedures, rows, shown
-from pktable.spark_sql.environment import make_at_home
 from pktable.spark_sql.queries import Queries
 from pktable.sql.names import Names
 from pktable.sql.words import QUERIES, Words, bound, quoted
 from pktable.store.directories import DEFAULT
 from pktable.warehouse import Warehouse
+
+ALREADY_FOUND: Final = "DATA_SOURCE_ALREADY_EXISTS"
+
+
+def make_at_home(spark: SparkSession) -> None:
+    """Let ``spark`` run this interpreter, and know ``format("pktable")``; a session elsewhere stays as it is.
+
+    Clauses: WH-17.
+    """
+    if run_this_interpreter(spark):
+        from pktable.spark_source.data_source import PkTableSource  # late: it is for those who use it
+
+        try:
+            spark.dataSource.register(PkTableSource)
+        except AnalysisException as error:
+            if (
+                error.getCondition() != ALREADY_FOUND
+            ):  # pyspark 4.0 registers no source that it has found by itself
+                raise
+
 
 CATALOG: Final = "paimon"
 HARMLESS: Final = ("SET", "RESET")
@@ -209,3 +234,20 @@ def session(
 
 
 __all__ = ["Session", "session"]
+
+
+def carried_out(warehouse: Warehouse, statement: str, database: str) -> pa.Table:
+    """Return the rows of a statement; ``database``: of names without one. Spark's errors are the caller's, in a line.
+
+    Raises InvalidRequestError.
+    """
+    assert warehouse.spark is not None, "it is given one"
+    lake = session(warehouse.spark, warehouse)
+    try:
+        if database != DEFAULT:
+            lake.sql(f"USE {quoted(database)}")
+        with raised_here():
+            return as_arrow(lake.sql(statement))
+    except PySparkException as error:
+        first = str(error).strip().partition("\n")[0].rstrip(";")
+        raise InvalidRequestError(f"Spark: {first}") from None

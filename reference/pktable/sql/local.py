@@ -23,9 +23,9 @@ import pyarrow.compute as pc
 from pktable_spec.errors import InvalidRequestError
 from sqlglot import errors, exp
 
-from pktable.bucket.changes import ROW_KIND
+from pktable.bucket.changelog import ROW_KIND
 from pktable.catalog.as_of import millis_of
-from pktable.format.arrow_nulls import declared
+from pktable.format.arrow_values import declared
 from pktable.format.types import DataType, from_arrow
 from pktable.format.types import to_arrow as arrow_type
 from pktable.predicate.dialect import SPARK

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pktable_spec.errors import InvalidRequestError
 
-from pktable.format.arrow_nulls import declared
+from pktable.format.arrow_values import declared
 from pktable.format.metadata.schema import TableSchema
 from pktable.ingest.changes import conform
 from pktable.ingest.columns import empty_column

@@ -11,7 +11,7 @@ from pktable.format.types import Field
 from pktable.predicate import Predicate
 from pktable.run.spark.native_scan import scan_files
 from pktable.run.spark.relations import renewed
-from pktable.run.spark.settings import in_ansi_mode, listed_in_driver
+from pktable.run.spark.session import in_ansi_mode, listed_in_driver
 from pktable.run.spark.types import read_schema
 from pyspark.sql import DataFrame, SparkSession
 

@@ -52,9 +52,8 @@ from pktable.format.types import Field
 from pktable.format.vectors.deletion_vector import DeletionVector
 from pktable.predicate import Predicate
 from pktable.predicate.spark_sql import VARIABLE
-from pktable.run.spark.partition_columns import FROM_FILES, PartitionColumns, by_partition_columns
-from pktable.run.spark.relations import RELATIONS
-from pktable.run.spark.settings import listed_in_driver
+from pktable.run.spark.relations import FROM_FILES, RELATIONS, PartitionColumns, by_partition_columns
+from pktable.run.spark.session import listed_in_driver
 from pktable.run.spark.types import is_scanned, read_schema, spark_schema
 from pktable.run.spark.wire import whole_frame
 from pktable.statements.plan import PLACE

@@ -29,7 +29,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ByteType, LongType, StringType, StructField, StructType, TimestampType
 
 from pktable.bucket.assign import BucketAssigner
-from pktable.bucket.changes import COMMITS, ROW_KIND, read_changes
+from pktable.bucket.changelog import COMMITS, ROW_KIND, read_changes
 from pktable.bucket.read import FILE, POSITION, BucketRead, located_rows, read_bucket
 from pktable.bucket.write import BucketAppend, merged_by_bucket
 from pktable.check.bucket import BucketReport, BucketTask
@@ -45,10 +45,9 @@ from pktable.run.runner import TASK_BYTES, ChangeQuery, Piece, Query, Result, Ro
 from pktable.run.spark.errors import raised_here
 from pktable.run.spark.native_scan import PLACE_FIELDS, ROW_ID_FIELD, native_scan, native_test
 from pktable.run.spark.relations import renewed
-from pktable.run.spark.row_changes import divided_rows
-from pktable.run.spark.settings import described, in_ansi_mode, names_jobs
+from pktable.run.spark.session import described, in_ansi_mode, names_jobs
 from pktable.run.spark.shares import needed_columns, shares
-from pktable.run.spark.statements import changed_rows, source_frame
+from pktable.run.spark.statements import changed_rows, divided_rows, source_frame
 from pktable.run.spark.types import for_spark, read_schema, spark_schema, with_times_of
 from pktable.run.spark.wire import (
     BLOBS,

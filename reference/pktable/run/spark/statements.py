@@ -5,14 +5,22 @@ need). A CASE over the conditions gives each row the number of its clause, and a
 So an expression that can fail meets only the rows of its clause. A window over the key finds a row that two source rows
 change, and lets an insert take the place of a row that the statement deletes or updates.
 
-Clauses: STM-1, STM-2, STM-3, STM-10, STM-12.
+On an append table the changes are the places of rows that go, and the rows that come. One job computes and keeps them.
+Each task answers with the places as vectors, and with its new rows if they are few. If those of all tasks are few, they
+are written in the driver, into one file. Otherwise a second job writes them from what was kept.
+
+Clauses: APP-12, APP-31, APP-32, STM-1, STM-2, STM-3, STM-10, STM-12.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
+from pktable_spec.vocabulary import ROW_ID, RowKind
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
@@ -20,24 +28,120 @@ from pyspark.sql.types import (
     DateType,
     DoubleType,
     FloatType,
+    LongType,
     MapType,
     NullType,
     NumericType,
     StringType,
+    StructField,
     StructType,
     TimestampNTZType,
     TimestampType,
 )
 from pyspark.sql.types import DataType as SparkType
 
+from pktable.bucket.index import merged
+from pktable.bucket.read import FILE, POSITION
+from pktable.context import TableContext
 from pktable.format.type_text import quoted
 from pktable.format.types import FLOATS, Field
+from pktable.format.vectors.deletion_vector import DeletionVector
 from pktable.predicate.spark_sql import spark_text
 from pktable.predicate.tree import Expression
-from pktable.run.spark.types import for_spark, spark_schema
-from pktable.run.spark.wire import whole_frame
+from pktable.run.local import (
+    FIRST_ID,
+    first_row_ids,
+    found_in,
+    is_add,
+    row_change,
+    vectors_of_places,
+)
+from pktable.run.runner import TASK_BYTES, FoundRows, Query, RowChange
+from pktable.run.spark.types import for_spark, spark_schema, with_times_of
+from pktable.run.spark.wire import BLOBS, Batches, collected, result_batch, whole_frame
+from pktable.run.spark.workers import map_batches
+from pktable.statements.arguments import source_fields
 from pktable.statements.plan import KIND, PLACE, SOURCE, TARGET, Clause, SparkText, Statement, When, qualified
-from pktable.statements.sources import source_fields
+
+FEW_BYTES: Final = 4 << 20
+"""Arrow memory of new rows that the driver writes by itself."""
+LEAST_BYTES: Final = 64 << 10
+FIRST_IDS: Final = StructType([StructField(FILE, StringType()), StructField(FIRST_ID, LongType())])
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The answer of a task: positions by data file, and its new rows, None if they are many; how many are old ones."""
+
+    vectors: dict[str, DeletionVector]
+    added: list[pa.Table] | None
+    updates: int
+
+
+def divided_rows(context: TableContext, query: Query, statement: Statement, changes: DataFrame) -> RowChange:
+    """Return the effect of ``changes``, which are persisted. Runs a job."""
+    rows = with_times_of(changes, context.schema.fields)
+    names = rows.columns
+    # Of each task, so that the answers of all tasks fit into the driver.
+    bound = max(LEAST_BYTES, FEW_BYTES // (1 + query.input_bytes // TASK_BYTES))
+
+    def divide(batches: Batches) -> Batches:
+        tables = (pa.Table.from_batches([batch]).rename_columns(names) for batch in batches)
+        yield result_batch(_part(context, statement, tables, bound))
+
+    # Workers fail where a name has a dot.
+    numbered = rows.toDF(*(f"c{i}" for i in range(len(names))))
+    parts: list[_Part] = collected(map_batches(numbered, divide, BLOBS))
+    vectors: dict[str, DeletionVector] = {}
+    for part in parts:
+        for name, vector in part.vectors.items():
+            vectors[name] = merged(vectors.get(name), vector, context.vector_bits)
+    found = found_in(query, vectors)
+    few = [table for part in parts for table in part.added or ()]
+    if all(part.added is not None for part in parts) and sum(one.nbytes for one in few) <= FEW_BYTES:
+        return row_change(context, query, statement, found, pa.concat_tables(few)) if few else RowChange()
+    change = _lazy_change(context, query, statement, found, rows)
+    return replace(change, updates=sum(part.updates for part in parts))
+
+
+def _part(context: TableContext, statement: Statement, changes: Iterable[pa.Table], bound: int) -> _Part:
+    needed = [*context.schema.value_names, *(statement.place if statement.tracked else (FILE,))]
+    places: list[pa.Table] = []
+    added: list[pa.Table] | None = []
+    size = updates = 0
+    for table in changes:
+        places.append(table.filter(pc.is_valid(table.column(FILE))).select([FILE, POSITION]))
+        old = pc.and_(pc.is_valid(table.column(FILE)), is_add(table.column(KIND)))
+        updates += int(pc.sum(old).as_py() or 0)
+        if added is not None:
+            added.append(table.filter(is_add(table.column(KIND))).select(needed))
+            size += added[-1].nbytes
+            added = added if size <= bound else None
+    vectors = vectors_of_places(context, pa.concat_tables(places)) if places else {}
+    return _Part(vectors, added, updates)
+
+
+def _lazy_change(
+    context: TableContext,
+    query: Query,
+    statement: Statement,
+    found: Sequence[FoundRows],
+    changes: DataFrame,
+) -> RowChange:
+    """Return the change with its new rows as DataFrames. Clauses: APP-32."""
+    added = changes.where(F.col(KIND).bitwiseAND(1) == 0)
+    names = [F.col(quoted(name)) for name in context.schema.value_names]
+    if not statement.tracked:
+        return RowChange(found, added.select(*names))
+    rows = updated = None
+    if statement.has(RowKind.INSERT):
+        rows = added.where(F.col(FILE).isNull()).select(*names)
+    if statement.has(RowKind.UPDATE_AFTER):
+        first = F.broadcast(whole_frame(changes.sparkSession, first_row_ids(query), FIRST_IDS))
+        ids = F.coalesce(F.col(ROW_ID), F.col(FIRST_ID) + F.col(POSITION)).alias(ROW_ID)
+        updated = added.where(F.col(FILE).isNotNull()).join(first, FILE, "left").select(*names, ids)
+    return RowChange(found, rows, updated)
+
 
 IS_TARGET, IS_SOURCE, CLAUSE = (f"__pktable_{name}" for name in ("target", "source", "clause"))
 CHANGED, INSERTED, SHOWN = (f"__pktable_{name}" for name in ("changed", "inserted", "shown"))

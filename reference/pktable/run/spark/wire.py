@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from pktable.format.arrow_nulls import with_masked
+from pktable.format.arrow_values import with_masked
 from pktable.format.types import parse_columns, to_arrow
 from pktable.run.spark.errors import raised_here
 from pktable.run.spark.types import for_spark, spark_schema

@@ -18,8 +18,7 @@ from pyspark.sql.types import StructType
 
 from pktable.run.spark.types import spark_schema
 from pktable.spark_source.options import KNOWN
-from pktable.spark_sql.catalog.changes import alter
-from pktable.spark_sql.catalog.machine import CATALOG, SPARK, Machine
+from pktable.spark_sql.catalog.machine import CATALOG, SPARK, Machine, alter
 from pktable.spark_sql.catalog.reading import Views
 from pktable.spark_sql.catalog.writing import INSTEAD, WritableTable, expect_no_options, only_inserts
 from pktable.spark_sql.definitions import KEY, PROVIDERS, define, plain, undo
