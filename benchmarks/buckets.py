@@ -24,7 +24,7 @@ import pyarrow as pa
 from pktable import Table
 from pktable.bucket.hash_index import OPENED, encode_hashes, hashes_of_rows, opened
 from pktable.format.metadata.manifest import IndexManifestEntry
-from pktable.store.cache import Cache
+from pktable.store.requests import Cache
 from pktable_spec.vocabulary import HASH
 
 from benchmarks.machine import describe, hardware

@@ -14,7 +14,7 @@ from pktable.bucket import hash_index
 from pktable.bucket.hash_index import decode_hashes, encode_hashes
 from pktable.catalog.changes import CommitId
 from pktable.ingest.changes import ChangeKind
-from pktable.store.cache import Cache
+from pktable.store.requests import Cache
 from pktable.table import check
 from pktable.table_upkeep import now_millis
 from pktable_spec.covers import covers

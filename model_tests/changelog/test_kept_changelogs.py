@@ -11,7 +11,7 @@ import pytest
 from pktable import SnapshotNotFoundError, Table
 from pktable.catalog import fences
 from pktable.catalog.kept_changelogs import KeptChangelogs
-from pktable.format.metadata.fence import Fence
+from pktable.format.metadata.snapshot import Fence
 from pktable.format.paths import CHANGELOG, numbered
 from pktable_spec.covers import covers
 

@@ -10,7 +10,7 @@ import pytest
 from pktable import Table
 from pktable.catalog import fences
 from pktable.catalog.fences import FenceLog, FenceTakenError
-from pktable.format.metadata.fence import Fence, Rollback, encode_fence
+from pktable.format.metadata.snapshot import Fence, Rollback, encode_fence
 from pktable.format.paths import TablePaths
 from pktable.store.file_io import LocalFileIO
 from pktable_spec.covers import covers

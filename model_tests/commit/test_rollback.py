@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from pktable import InvalidRequestError, SnapshotNotFoundError, StorageError, Table
 from pktable.catalog.fences import FenceLog
-from pktable.format.metadata.fence import Fence, Rollback, decode_fence, encode_fence
+from pktable.format.metadata.snapshot import Fence, Rollback, decode_fence, encode_fence
 from pktable.format.paths import TablePaths
 from pktable.store.file_io import LocalFileIO
 from pktable_spec.covers import covers

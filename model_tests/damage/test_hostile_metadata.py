@@ -13,10 +13,9 @@ import pytest
 from pktable import CorruptFileError, InvalidRequestError, PkTableError, Table
 from pktable.catalog.as_of import AsOf
 from pktable.catalog.fences import FenceLog
-from pktable.format.metadata.fence import Fence
 from pktable.format.metadata.manifest import MANIFEST, encode_manifest
-from pktable.format.partition_path import partition_path
-from pktable.format.paths import GREATEST
+from pktable.format.metadata.snapshot import Fence
+from pktable.format.paths import GREATEST, partition_path
 from pktable.format.types import Field, parse_type
 from pktable.store.file_io import LocalFileIO
 from pktable.store.guard import guarded

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pktable.datafile.columns import PARQUET_WRITE_OPTIONS, file_schema
 from pktable.format.metadata.schema import TableSchema
-from pktable.format.partition_path import escaped, partition_path
+from pktable.format.paths import escaped, partition_path
 from pktable.format.types import Field, parse_columns, parse_type
 from pktable_spec.covers import covers
 from pktable_spec.errors import InvalidRequestError

@@ -31,7 +31,7 @@ from pktable.format.metadata.manifest import (
 from pktable.format.metadata.schema import TableSchema, decode_schema, encode_schema
 from pktable.format.metadata.snapshot import Snapshot, decode_snapshot, encode_snapshot
 from pktable.format.metadata.stats import KEY_CODE_POINTS, SimpleStats, collect_stats, decode_stats
-from pktable.format.partition_path import partition_path
+from pktable.format.paths import partition_path
 from pktable.format.types import FLOATS, TIMESTAMPS, Field, values_of
 from pktable.format.vectors.index_file import encode_index, open_index
 from pktable_spec.covers import covers

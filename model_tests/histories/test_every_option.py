@@ -9,7 +9,7 @@ from pktable import context
 from pktable.bucket import run_writer
 from pktable.catalog import retention
 from pktable.format.metadata.stats import collect_stats
-from pktable.format.partition_path import partition_path
+from pktable.format.paths import partition_path
 from pktable_conform.judge.checks import CheckFailed
 from pktable_spec.options import TableOptions
 

@@ -25,9 +25,9 @@ from pktable.catalog import (
     snapshots,
 )
 from pktable.catalog.changes import Compaction
-from pktable.catalog.consumers import Consumers
 from pktable.catalog.fast_forward import FastForward
 from pktable.catalog.fences import FenceLog
+from pktable.catalog.holds import Consumers
 from pktable.catalog.isolation import Isolation
 from pktable.catalog.kept_changelogs import KeptChangelogs
 from pktable.catalog.publish import Publisher

@@ -14,8 +14,7 @@ from pktable.catalog.fences import FenceLog
 from pktable.catalog.publish import Publisher, Put, Verdict
 from pktable.catalog.snapshots import SnapshotLog
 from pktable.catalog.state import Delta
-from pktable.format.metadata.fence import Fence
-from pktable.format.metadata.snapshot import Snapshot
+from pktable.format.metadata.snapshot import Fence, Snapshot
 from pktable_spec.errors import CommitUnknownError, SnapshotNotFoundError
 
 

@@ -15,7 +15,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from pktable import InvalidRequestError, Table
 from pktable.predicate import parse
-from pktable.predicate.functions import REFUSED, changed
+from pktable.predicate.letter_case import REFUSED, changed
 from pktable.predicate.resolve import resolve_value
 from pktable.predicate.scope import Scope
 from pktable.predicate.spark_sql import spark_text

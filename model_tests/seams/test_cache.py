@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from pktable.store.cache import Cache
+from pktable.store.requests import Cache
 
 
 def none_there() -> str:

@@ -12,8 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from pktable.catalog.fences import KEPT
-from pktable.format.metadata.fence import Fence, decode_fence
-from pktable.format.metadata.snapshot import Snapshot, decode_snapshot
+from pktable.format.metadata.snapshot import Fence, Snapshot, decode_fence, decode_snapshot
 from pktable.format.paths import CHANGELOG, CONSUMER, FENCE, SNAPSHOT, id_of_removal, numbered
 from pktable_spec.errors import CorruptFileError
 from pktable_spec.vocabulary import COMPACT, OVERWRITE

@@ -17,8 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from pktable.catalog.publish import Put, Verdict
-from pktable.format.metadata.fence import Fence, decode_fence
-from pktable.format.metadata.snapshot import decode_snapshot, encode_snapshot
+from pktable.format.metadata.snapshot import Fence, decode_fence, decode_snapshot, encode_snapshot
 from pktable.format.paths import FENCE, SNAPSHOT, numbered
 
 from model_tests.simulation.explore import BadRun, by_seed

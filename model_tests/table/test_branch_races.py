@@ -14,8 +14,8 @@ from unittest import mock
 import pytest
 from pktable import CommitConflictError, CommitUnknownError, InvalidRequestError, Table
 from pktable.catalog import holds
-from pktable.catalog.consumers import Consumers
 from pktable.catalog.fast_forward import FastForward
+from pktable.catalog.holds import Consumers
 from pktable.store.file_io import LocalFileIO
 from pktable_spec.covers import covers
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pktable import Table
 from pktable.catalog.changes import CommitId
-from pktable.datafile.parquet_times import has_nanoseconds, meanings, stored_schema
+from pktable.datafile.parquet_footer import has_nanoseconds, meanings, stored_schema
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.ingest.changes import ChangeKind
 from pktable.run.spark.runner import SparkRunner

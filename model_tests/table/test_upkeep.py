@@ -18,7 +18,7 @@ from pktable import CompactionFailedError, InvalidRequestError, Table
 from pktable.catalog.changes import CommitId
 from pktable.catalog.commit import CommittedError
 from pktable.catalog.fences import FenceTakenError
-from pktable.catalog.retained import Retained
+from pktable.catalog.holds import Retained
 from pktable.catalog.state import TableState
 from pktable.staged_write import StagedWrite
 from pktable_spec.covers import covers

@@ -25,16 +25,15 @@ from pktable.datafile.columns import file_schema
 from pktable.format.binary_row import decode_row
 from pktable.format.metadata.manifest import DataFileMeta, IndexManifestEntry
 from pktable.format.metadata.schema import TableSchema, decode_schema, options_under
-from pktable.format.partition_path import partition_path
-from pktable.format.paths import TablePaths
+from pktable.format.paths import TablePaths, partition_path
 from pktable.format.types import DataType, Field, to_arrow
 from pktable.format.vectors.deletion_vector import DeletionVector
 from pktable.format.vectors.index_file import open_index
 from pktable.lsm.bucket import BucketPath, BucketState, KeyOrder
 from pktable.predicate import Predicate, condition_text, parse
-from pktable.store.cache import Cache
 from pktable.store.file_io import FileIO
 from pktable.store.guard import guarded
+from pktable.store.requests import Cache
 
 if TYPE_CHECKING:
     from pktable.merge.engine import MergeEngine

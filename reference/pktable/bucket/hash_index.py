@@ -29,8 +29,8 @@ from pktable.context import TableContext
 from pktable.format.bucket_hash import hash_rows
 from pktable.format.metadata.manifest import DataFileMeta, IndexManifestEntry
 from pktable.lsm.bucket import BucketPath, BucketState
-from pktable.store.cache import Cache
 from pktable.store.new_files import NewFiles
+from pktable.store.requests import Cache
 
 Hashes = npt.NDArray[np.int32]
 

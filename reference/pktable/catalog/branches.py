@@ -32,7 +32,7 @@ from pktable.catalog.branch_names import (
     numbers_in,
 )
 from pktable.catalog.catalog import Catalog
-from pktable.catalog.consumers import Consumers
+from pktable.catalog.holds import Consumers
 from pktable.catalog.schemas import load_schemas
 from pktable.format.metadata.snapshot import OF_TAGS, Snapshot, decode_snapshot, with_fence
 from pktable.format.paths import MAIN_BRANCH, SCHEMA, TablePaths

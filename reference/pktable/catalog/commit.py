@@ -35,9 +35,8 @@ from pktable.catalog.schemas import expect_opened
 from pktable.catalog.snapshots import SnapshotLog
 from pktable.catalog.state import Delta, StateLoader, TableState, applied
 from pktable.context import TableContext
-from pktable.format.metadata.fence import Fence
 from pktable.format.metadata.manifest import ADD
-from pktable.format.metadata.snapshot import Snapshot
+from pktable.format.metadata.snapshot import Fence, Snapshot
 from pktable.format.paths import GREATEST
 from pktable.retry import RetryPolicy, retry
 from pktable.store.new_files import remove_quietly

@@ -25,13 +25,12 @@ from typing import Final
 
 from pktable_spec.errors import CommitUnknownError, CorruptFileError
 
-from pktable.format.metadata.fence import Fence, Rollback, decode_fence, encode_fence
-from pktable.format.metadata.snapshot import Snapshot
+from pktable.format.metadata.snapshot import Fence, Rollback, Snapshot, decode_fence, encode_fence
 from pktable.format.paths import FENCE, GREATEST, TablePaths, numbered
 from pktable.retry import RetryPolicy, retry
-from pktable.store.cache import Cache
 from pktable.store.file_io import FileIO
 from pktable.store.new_files import put_once, remove_quietly
+from pktable.store.requests import Cache
 
 KEPT: Final = 100
 """How many fences count, the newest included. Older ones would help only commits in doubt since before them."""

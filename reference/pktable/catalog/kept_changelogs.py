@@ -28,9 +28,8 @@ from pktable_spec.options import TableOptions
 
 from pktable.catalog.snapshots import SnapshotLog
 from pktable.context import TableContext
-from pktable.format.metadata.fence import Fence
 from pktable.format.metadata.manifest import ADD, ManifestEntry
-from pktable.format.metadata.snapshot import Snapshot, decode_snapshot, encode_snapshot
+from pktable.format.metadata.snapshot import Fence, Snapshot, decode_snapshot, encode_snapshot
 from pktable.format.paths import CHANGELOG, EARLIEST, LATEST, numbered
 
 

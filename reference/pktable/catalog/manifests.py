@@ -44,10 +44,9 @@ from pktable.format.metadata.record_columns import ColumnarValues, uncollected
 from pktable.format.metadata.schema import TableSchema
 from pktable.format.metadata.stats import SimpleStats
 from pktable.format.paths import TablePaths
-from pktable.store.cache import Cache
 from pktable.store.file_io import FileIO
 from pktable.store.guard import guarded
-from pktable.store.together import together
+from pktable.store.requests import Cache, together
 
 Identity: TypeAlias = tuple[object, ...]
 """The value of `ManifestEntry.identity`."""

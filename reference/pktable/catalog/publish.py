@@ -33,11 +33,10 @@ from pktable.catalog.fences import FenceLog
 from pktable.catalog.schemas import not_as_opened
 from pktable.catalog.snapshots import SnapshotLog
 from pktable.context import TableContext
-from pktable.format.metadata.fence import Fence
-from pktable.format.metadata.snapshot import Snapshot, encode_snapshot
+from pktable.format.metadata.snapshot import Fence, Snapshot, encode_snapshot
 from pktable.retry import RetryPolicy, retry
 from pktable.store.file_io import puts_may_be_late
-from pktable.store.together import together
+from pktable.store.requests import together
 
 ANSWERS: Final = RetryPolicy(attempts=10)
 """Against a store that does not answer: about a second."""

@@ -47,8 +47,8 @@ from pktable_spec.errors import CorruptFileError, InvalidRequestError, SnapshotN
 from pktable_spec.options import parse_options
 
 from pktable.catalog.branch_names import is_gone, other_branches
-from pktable.catalog.consumers import Consumers
 from pktable.catalog.fences import FENCES, FenceTakenError
+from pktable.catalog.holds import Consumers, Retained
 from pktable.catalog.kept_changelogs import (
     KeptChangelogs,
     changes_list,
@@ -57,19 +57,17 @@ from pktable.catalog.kept_changelogs import (
     keeps_changelogs,
 )
 from pktable.catalog.manifests import Manifests, MissingManifestError
-from pktable.catalog.retained import Retained
 from pktable.catalog.schemas import load_schemas
 from pktable.catalog.snapshots import SnapshotLog
 from pktable.catalog.state import StateLoader
 from pktable.context import TableContext
-from pktable.format.metadata.fence import Fence
 from pktable.format.metadata.manifest import DataFileMeta, ManifestFileMeta
-from pktable.format.metadata.snapshot import Snapshot, decode_snapshot
+from pktable.format.metadata.snapshot import Fence, Snapshot, decode_snapshot
 from pktable.format.paths import TablePaths
 from pktable.lsm.bucket import BucketId
 from pktable.retry import retry
 from pktable.store.new_files import remove_quietly
-from pktable.store.together import ahead
+from pktable.store.requests import ahead
 
 Entry = TypeVar("Entry")
 

@@ -39,9 +39,8 @@ from pktable.catalog.retention import Expiry
 from pktable.catalog.snapshots import SnapshotLog
 from pktable.catalog.state import Delta, IndexFiles, StateLoader, TableState
 from pktable.context import TableContext
-from pktable.format.metadata.fence import Fence
 from pktable.format.metadata.manifest import ADD, DELETE, DataFileMeta, IndexManifestEntry
-from pktable.format.metadata.snapshot import Snapshot
+from pktable.format.metadata.snapshot import Fence, Snapshot
 from pktable.lsm.bucket import BucketId
 from pktable.retry import retry
 from pktable.store.file_io import FileIO, abort

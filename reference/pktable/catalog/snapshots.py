@@ -29,13 +29,11 @@ from pktable_spec.errors import (
 
 from pktable.catalog.branch_names import gone, is_there
 from pktable.catalog.fences import FenceLog
-from pktable.format.metadata.fence import Fence
-from pktable.format.metadata.snapshot import Snapshot, decode_snapshot, encode_snapshot
+from pktable.format.metadata.snapshot import Fence, Snapshot, decode_snapshot, encode_snapshot
 from pktable.format.paths import EARLIEST, LATEST, SNAPSHOT, TAG, TablePaths, number_of, numbered
 from pktable.retry import RetryPolicy, retry
-from pktable.store.cache import Cache
 from pktable.store.file_io import FileIO
-from pktable.store.together import ahead, together
+from pktable.store.requests import Cache, ahead, together
 
 EPOCH: Final = datetime(1970, 1, 1)
 TAG_NAME = re.compile(r"(?!\d+$)(?!\.)[\w.-]+", re.ASCII)

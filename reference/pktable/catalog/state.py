@@ -27,8 +27,7 @@ from pktable.format.metadata.manifest import (
 )
 from pktable.format.metadata.snapshot import Snapshot
 from pktable.lsm.bucket import BucketId, BucketState
-from pktable.store.cache import Cache
-from pktable.store.together import together
+from pktable.store.requests import Cache, together
 
 IndexFiles: TypeAlias = tuple[IndexManifestEntry, ...]
 """The DV index files of a bucket, at least one."""

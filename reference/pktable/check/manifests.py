@@ -29,7 +29,7 @@ from pktable.format.metadata.manifest import (
 )
 from pktable.format.metadata.snapshot import Snapshot
 from pktable.format.metadata.stats import decode_stats
-from pktable.store.cache import Cache
+from pktable.store.requests import Cache
 
 Entries = dict[tuple[object, ...], ManifestEntry]
 """Entries by their identity, which a DELETE has in common with its ADD."""

@@ -24,7 +24,7 @@ from pktable.check.findings import ERROR, Findings
 from pktable.check.unreferenced import directories
 from pktable.check.walk import read_metadata
 from pktable.context import TableContext
-from pktable.format.metadata.fence import Fence
+from pktable.format.metadata.snapshot import Fence
 from pktable.format.paths import SNAPSHOT, id_of_removal, numbered
 from pktable.retry import RetryPolicy, retry
 

@@ -23,13 +23,12 @@ from pktable.catalog.branch_names import (
     no_such_branch,
     other_branches,
 )
-from pktable.catalog.consumers import Consumers
 from pktable.catalog.fences import FenceLog
+from pktable.catalog.holds import Consumers
 from pktable.catalog.snapshots import SnapshotLog
 from pktable.check.findings import NOTE, Findings
-from pktable.format.metadata.fence import Fence
 from pktable.format.metadata.schema import TableSchema, decode_schema
-from pktable.format.metadata.snapshot import Snapshot, decode_snapshot
+from pktable.format.metadata.snapshot import Fence, Snapshot, decode_snapshot
 from pktable.format.paths import CHANGELOG, SCHEMA, SNAPSHOT, TAG, TablePaths, numbered
 from pktable.store.directories import not_a_table
 from pktable.store.file_io import FileIO

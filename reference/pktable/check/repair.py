@@ -12,9 +12,8 @@ from typing import Final
 
 from pktable.catalog.branch_names import halves, other_branches
 from pktable.catalog.branches import remove_branch
-from pktable.catalog.consumers import Consumers
 from pktable.catalog.fences import FENCES, FenceTakenError
-from pktable.catalog.holds import BRANCH, FAST_FORWARD, REMOVAL, ROLLBACK, kind_of_hold
+from pktable.catalog.holds import BRANCH, FAST_FORWARD, REMOVAL, ROLLBACK, Consumers, kind_of_hold
 from pktable.catalog.kept_changelogs import KeptChangelogs
 from pktable.catalog.snapshots import SnapshotLog
 from pktable.context import TableContext

@@ -20,7 +20,6 @@ from pktable.check.readable_snapshots import ReadableSnapshots
 from pktable.context import TableContext
 from pktable.format.metadata.manifest import ManifestEntry, sidecars_of
 from pktable.format.metadata.snapshot import Snapshot
-from pktable.format.partition_path import escaped
 from pktable.format.paths import (
     BUCKET,
     CHANGELOG,
@@ -34,6 +33,7 @@ from pktable.format.paths import (
     TAG,
     TEMPORARY_SUFFIX,
     TablePaths,
+    escaped,
 )
 from pktable.store.file_io import FileIO
 

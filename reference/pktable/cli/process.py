@@ -13,7 +13,7 @@ from typing import Any, Final
 import typer
 from pktable_spec.errors import InvalidRequestError, PkTableError, StorageError
 
-from pktable.cli import commands, maintenance, options, progress, queries, warehouse  # noqa: F401 (help lists them in this order)
+from pktable.cli import commands, maintenance, progress, queries, specification, warehouse  # noqa: F401 (help lists them in this order)
 from pktable.cli.app import OWN_PROCESS, app
 from pktable.cli.codes import FAILED, FINE, INTERRUPTED, MISTAKEN, STORE_FAILED
 from pktable.cli.output import ReaderGoneError

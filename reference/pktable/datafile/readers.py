@@ -32,15 +32,16 @@ from pktable.datafile.parquet_footer import (
     LIKELY_BYTES,
     changed_footer,
     checked_footer,
+    holds_nanoseconds,
     metadata_of,
+    times_as_bytes,
 )
 from pktable.datafile.parquet_pages import PagedRows
-from pktable.datafile.parquet_times import holds_nanoseconds, times_as_bytes
 from pktable.datafile.row_ranges import RowRanges, within
 from pktable.datafile.sound_chunks import expect_sound_chunk, has_sound_bounds
 from pktable.format.avro import Container
 from pktable.format.types import DataType
-from pktable.store.cache import Cache
+from pktable.store.requests import Cache
 
 LIBRARY_ERRORS: Final = (pa.ArrowException, OSError, ValueError, KeyError, IndexError, OverflowError)
 READ_AHEAD_BYTES: Final = 1 << 20

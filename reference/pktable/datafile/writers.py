@@ -32,8 +32,13 @@ from pktable_spec.errors import InvalidRequestError
 
 from pktable.datafile.avro_records import avro_schema, expect_avro, records_of
 from pktable.datafile.columns import PARQUET_WRITE_OPTIONS
-from pktable.datafile.parquet_footer import FooterSink, with_sealed_footer
-from pktable.datafile.parquet_times import has_nanoseconds, stored_schema, with_times
+from pktable.datafile.parquet_footer import (
+    FooterSink,
+    has_nanoseconds,
+    stored_schema,
+    with_sealed_footer,
+    with_times,
+)
 from pktable.format.arrow_values import with_masked, with_nulls_below
 from pktable.format.avro import ContainerWriter
 from pktable.format.types import NANOS_PER, NESTED, DataType, Field, has_variant

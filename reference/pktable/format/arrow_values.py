@@ -1,4 +1,4 @@
-"""Values of Arrow arrays: as they lie in memory, decimals rounded as SQL does, and for nulls that a type has not.
+"""Values of Arrow arrays: for nulls that a type does not have, and decimals rounded as SQL rounds them.
 
 A null of a ROW covers what lies below it. Where a part of the ROW has no null, Arrow makes and takes nulls there all
 the same (`pyarrow.nulls`, a take by a null). They mean nothing, but Arrow's casts and its Parquet writer refuse them.
@@ -25,16 +25,6 @@ def half_up(values: Any, scale: int, wanted: int) -> Any:
     Rounding can add a digit, for which the type of ``values`` may have no room: Arrow then gives 0.
     """
     return pc.round(values.cast(pa.decimal256(WIDEST, scale)), wanted, "half_towards_infinity")
-
-
-def stored_values(values: Any, kind: Any, per_row: int = 1) -> Any:
-    """Return what is stored of an array of values of a fixed size, without copying: whatever it is where they are null.
-
-    ``kind``: the NumPy type, of which each value is ``per_row``. The buffer can be longer than the values, and of a
-    size that is no multiple of theirs: Arrow shares buffers of nulls among types.
-    """
-    size = np.dtype(kind).itemsize * per_row
-    return np.frombuffer(values.buffers()[1], kind, len(values) * per_row, values.offset * size)
 
 
 def declared(table: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pktable.format import binary_row
-from pktable.format.arrow_values import stored_values
+from pktable.format.arrow_buffers import stored_values
 from pktable.format.binary_row import DECIMAL_BYTES, INLINE_BYTES, INLINE_MARK, NANOS_PER_MILLI
 from pktable.format.types import NANOS_PER, DataType, one_array
 

@@ -25,7 +25,7 @@ from pktable_spec.options import parse_options
 from pktable_spec.vocabulary import ROW_ID, ROW_KIND_SYMBOLS, RowKind
 
 from pktable.format.metadata.schema import TableSchema
-from pktable.format.partition_path import escaped, partition_path
+from pktable.format.paths import escaped, partition_path
 from pktable.format.types import STRINGS, Field, values_of
 from pktable.ingest.columns import (
     conform_column,

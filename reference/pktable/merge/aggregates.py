@@ -30,7 +30,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pktable_spec.errors import InvalidRequestError
 
-from pktable.format.arrow_values import stored_values
+from pktable.format.arrow_buffers import stored_values
 from pktable.format.types import FLOATS, INTEGER_BITS, DataType, is_atomic
 from pktable.merge.arrays import collect, collect_retracts, nested_update, nested_update_retracts
 from pktable.merge.grouping import Flags, Indices, parts_of

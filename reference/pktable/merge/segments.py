@@ -23,7 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pktable_spec.vocabulary import KEY_PREFIX, VALUE_KIND, RowKind
 
-from pktable.format.arrow_values import stored_values
+from pktable.format.arrow_buffers import stored_values
 from pktable.format.types import DataType, one_array
 from pktable.merge.grouping import Flags, Indices, Window, is_add, parts_of, taken
 

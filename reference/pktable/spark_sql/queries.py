@@ -21,13 +21,15 @@ from pyspark.sql import functions as F
 from pktable.bucket.changelog import COMMITS, ROW_KIND
 from pktable.run.spark.errors import raised_here
 from pktable.run.spark.statements import source_frame
-from pktable.sql.changes import CHANGE_TYPE, CHANGE_TYPES, changes_of
 from pktable.sql.names import Found, Names
 from pktable.sql.references import (
+    CHANGE_TYPE,
+    CHANGE_TYPES,
     ChangesClause,
     NotUnderstoodError,
     Reference,
     Travel,
+    changes_of,
     references,
     selecting,
 )

@@ -33,10 +33,18 @@ from pktable.predicate.duckdb_sql import LETTER_CASE
 from pktable.predicate.literals import general
 from pktable.predicate.scope import UnknownColumnError
 from pktable.scan import Scan
-from pktable.sql.changes import CHANGE_TYPE, CHANGE_TYPES, changes_of
 from pktable.sql.names import Found, Names
 from pktable.sql.query import Translation
-from pktable.sql.references import NotUnderstoodError, Reference, Travel, references, selecting
+from pktable.sql.references import (
+    CHANGE_TYPE,
+    CHANGE_TYPES,
+    NotUnderstoodError,
+    Reference,
+    Travel,
+    changes_of,
+    references,
+    selecting,
+)
 from pktable.sql.relations import Relation
 from pktable.sql.words import QUERIES, Words, quoted
 from pktable.store.directories import DEFAULT

@@ -33,7 +33,7 @@ from pktable.format.bounds import MOST_JSON_BYTES, MOST_METADATA_BYTES
 from pktable.format.paths import JSON_DIRECTORIES
 from pktable.store.file_info import FileInfo
 from pktable.store.file_io import FileIO, LocalFileIO, abort, locate, puts_may_be_late, remove_empty_directory
-from pktable.store.together import at_once
+from pktable.store.requests import at_once
 
 ExternalRoots = str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | None
 """Directories and URIs, or one, that a caller allows a table to use."""

@@ -15,7 +15,7 @@ from pktable_spec.errors import PkTableError
 
 from pktable.format import paths
 from pktable.store.file_io import FileIO
-from pktable.store.together import together
+from pktable.store.requests import together
 
 
 @dataclass(slots=True)

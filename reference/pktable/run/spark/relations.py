@@ -37,7 +37,7 @@ from pyspark.sql.types import DataType, IntegerType, StringType, StructField, St
 from pktable.bucket.read import BucketRead
 from pktable.context import TableContext
 from pktable.format.binary_row import decode_row
-from pktable.format.partition_path import escaped
+from pktable.format.paths import escaped
 from pktable.format.type_text import quoted
 from pktable.format.types import INTEGER_BITS, STRINGS, Field, Value
 from pktable.predicate.spark_sql import spark_text
