@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 from pktable import Table
-from pktable.replay.git_history import GitHistory
-from pktable.replay.replay import COLUMNS, OPTIONS, StoredStream, write
+from pktable.replay import COLUMNS, OPTIONS, GitHistory, StoredStream, write
 
 from model_tests.real_data import ROOT
 

@@ -12,8 +12,8 @@ import pytest
 from pktable import CorruptFileError, Table
 from pktable.format.metadata.manifest import ADD, DataFileMeta, IndexManifestEntry, ManifestEntry
 from pktable.format.vectors.index_file import VectorRange
-from pktable.lsm.append_pick import pick_files
 from pktable.lsm.bucket import BucketPath, BucketState
+from pktable.lsm.plan import pick_files
 from pktable.table import check
 from pktable_spec.covers import covers
 from pktable_spec.options import parse_options

@@ -17,10 +17,17 @@ from hypothesis import strategies as st
 from pktable import CorruptFileError, Table
 from pktable.bucket.reader import DataReader
 from pktable.bucket.wanted_rows import bounds_of_pages, rows_that_may_match
-from pktable.datafile.page_index import PageBounds, PageLayout, consistent_pages
+from pktable.datafile.page_index import (
+    PageBounds,
+    PageLayout,
+    RowRanges,
+    around,
+    consistent_pages,
+    together,
+    where_true,
+)
 from pktable.datafile.parquet_footer import read_page_index
 from pktable.datafile.readers import LIBRARY_ERRORS, ParquetRows
-from pktable.datafile.row_ranges import RowRanges, around, together, where_true
 from pktable.datafile.thrift_compact import LIST, STRUCT, CompactReader
 from pktable.format.types import DataType
 from pktable.predicate import parse

@@ -15,9 +15,9 @@ from unittest import mock
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pktable import Table
-from pktable.datafile import readers, row_ranges
+from pktable.datafile import page_index, readers
+from pktable.datafile.page_index import RowRanges
 from pktable.datafile.readers import Columns, ParquetRows
-from pktable.datafile.row_ranges import RowRanges
 
 from model_tests.histories.typed_conditions import Comparison
 from model_tests.predicate.conditions import OPERATORS
@@ -71,7 +71,7 @@ def counted() -> Iterator[Work]:
                 work.decoded.update((self._name, name, at) for name in table.column_names for at in places)
                 yield position, table
 
-    with mock.patch.dict(readers.FORMATS, {"parquet": Counting}), mock.patch.object(row_ranges, "NEAR", NEAR):
+    with mock.patch.dict(readers.FORMATS, {"parquet": Counting}), mock.patch.object(page_index, "NEAR", NEAR):
         yield work
 
 

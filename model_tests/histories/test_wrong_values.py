@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pktable.bucket import changelog
 from pktable.format.vectors.roaring import Bitmap, read_bitmap
-from pktable.merge import serialized_sets
+from pktable.merge import set_functions
 from pktable_conform.judge.checks import CheckFailed
 from pktable_spec.vocabulary import ROW_KIND_SYMBOLS
 
@@ -23,14 +23,14 @@ def test_a_bitmap_with_more_after_it_is_noticed(monkeypatch: pytest.MonkeyPatch)
     def with_all(data: memoryview, at: str) -> Any:
         return Bitmap(data, read_bitmap(data, at).cardinality, is_optimized=False)
 
-    monkeypatch.setattr(serialized_sets, "read_bitmap", with_all)
+    monkeypatch.setattr(set_functions, "read_bitmap", with_all)
     with pytest.raises(CheckFailed, match="rbm32, a byte more: not noticed"):
         wrong_values.draw(1)
 
 
 @pytest.mark.skipif(not SKETCHES, reason="the library for sketches is not installed")
 def test_a_sketch_that_is_none_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serialized_sets, "PLAIN", -1)  # the version of sketches whose hashes are looked at
+    monkeypatch.setattr(set_functions, "PLAIN", -1)  # the version of sketches whose hashes are looked at
     with pytest.raises(CheckFailed, match=r"theta_sketch, .*: not noticed"):
         wrong_values.draw(1)
 

@@ -55,7 +55,7 @@ REFERENCE: Final = (
     "lsm",
     "merge",
     "predicate",
-    "replay",
+    "replay.py",
     "retry.py",
     "run",
     "scan.py",

@@ -128,7 +128,7 @@ def test_each_module_that_tests_without_spark_execute_is_of_one_area() -> None:
     modules = {path.relative_to(ROOT).as_posix() for path in (ROOT / "reference").rglob("pktable*/**/*.py")}
     left = {"/".join(path.split("/")[1:3]) for path in modules - set(files)} - {"pktable/__main__.py"}
     assert left == {
-        *("pktable/cli", "pktable/replay", "pktable/run", "pktable/spark_sql", "pktable_hudi/spark")
+        *("pktable/cli", "pktable/replay.py", "pktable/run", "pktable/spark_sql", "pktable_hudi/spark")
     }
     assert {path for path in modules - set(files) if path.startswith("reference/pktable/run/")} == {
         path for path in modules if path.startswith("reference/pktable/run/spark/")

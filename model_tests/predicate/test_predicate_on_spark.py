@@ -15,10 +15,10 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from pktable import InvalidRequestError, Table
 from pktable.predicate import parse
-from pktable.predicate.letter_case import REFUSED, changed
 from pktable.predicate.resolve import resolve_value
 from pktable.predicate.scope import Scope
 from pktable.predicate.spark_sql import spark_text
+from pktable.predicate.text_as_java import REFUSED, changed
 from pktable_spec.covers import covers
 
 from model_tests.backends.spark_session import spark_session

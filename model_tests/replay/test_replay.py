@@ -14,8 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pktable.cli import run
-from pktable.replay.git_history import Entry, GitHistory, path_text
-from pktable.replay.replay import StoredStream, Summary, create_table, replay
+from pktable.replay import Entry, GitHistory, StoredStream, Summary, create_table, path_text, replay
 from pktable.table import Table
 from pktable_spec.covers import covers
 from pktable_spec.errors import InvalidRequestError

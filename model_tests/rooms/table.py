@@ -35,7 +35,7 @@ _FACE: Final = tuple(
 """What a user of `Table` calls."""
 
 ROOMS: Final[Mapping[str, tuple[str, ...]]] = {
-    "pktable": (*STORED, *_FACE, "commit", "seams", "statements", "warehouse"),
+    "pktable": (*STORED, *_FACE, "commit", "replay", "seams", "statements", "warehouse"),
     "pktable/bucket": (
         *STORED,
         "buckets",
@@ -83,7 +83,6 @@ ROOMS: Final[Mapping[str, tuple[str, ...]]] = {
         "table/test_reading.py",
         "format/test_bounds.py",
     ),
-    "pktable/replay": ("replay",),
     "pktable/run": (
         "table/test_runner_choice.py",
         "table/test_runner_of_writes.py",

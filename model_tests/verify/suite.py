@@ -27,8 +27,7 @@ from pathlib import Path
 from typing import Final
 
 from pktable.cli.progress import Reporter
-from pktable.replay.git_history import GitHistory
-from pktable.replay.replay import History, StoredStream, Summary, create_table, replay
+from pktable.replay import GitHistory, History, StoredStream, Summary, create_table, replay
 from pktable.run.spark.session import local_session
 from pktable_conform.judge.checks import message_of
 from pktable_conform.judge.read_expectations import Stats

@@ -13,7 +13,7 @@ import pktable
 import pytest
 from pktable import InvalidRequestError, Table
 from pktable.run import by_size
-from pktable.spark_sql.catalog import reading, register
+from pktable.spark_sql.catalog import catalog, reading
 from pktable.spark_sql.catalog.machine import Machine
 from pktable.warehouse import Warehouse
 from pktable_spec.covers import covers
@@ -405,14 +405,14 @@ def test_a_name_that_spark_has_is_refused_and_the_same_warehouse_takes_its_own_a
 def test_where_spark_takes_no_catalog_the_versions_and_the_other_way_are_named(
     lake: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(register, "CATALOGS", "elsewhere")
+    monkeypatch.setattr(catalog, "CATALOGS", "elsewhere")
     spark = lake.spark.newSession()
     with pytest.raises(InvalidRequestError, match=r"pyspark 4\.0 to 4\.3 .*, and pyspark .*lake\.sql"):
         pktable.session(spark, warehouse=tmp_path, catalog="lake")
     without = pktable.session(spark, warehouse=lake.warehouse.path)
     made(lake, "t")
     assert without.sql("SELECT count(*) FROM paimon.db.t").collect()[0][0] == 2
-    monkeypatch.setattr(register, "SparkSession", str)  # so that the session is not a classic one
+    monkeypatch.setattr(catalog, "SparkSession", str)  # so that the session is not a classic one
     with pytest.raises(InvalidRequestError, match=r"and Spark Connect cannot; leave catalog out"):
         pktable.session(spark, warehouse=tmp_path, catalog="lake")
 

@@ -23,8 +23,8 @@ from pktable.bucket.wanted_rows import rows_that_may_match
 from pktable.bucket.windows import merge
 from pktable.context import TableContext
 from pktable.datafile.encoded import decoded
+from pktable.datafile.page_index import RowRanges, around
 from pktable.datafile.readers import ParquetRows
-from pktable.datafile.row_ranges import RowRanges, around
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.vectors.deletion_vector import DeletionVector, VectorBuilder
 from pktable.lsm.bucket import BucketPath, BucketState, sorted_runs

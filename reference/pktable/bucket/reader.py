@@ -22,8 +22,8 @@ from pktable_spec.vocabulary import KEY_PREFIX, ROW_ID, SEQUENCE_NUMBER, VALUE_K
 
 from pktable.context import TableContext
 from pktable.datafile.evolution import absent, conformed, require_conversion, same_values
+from pktable.datafile.page_index import RowRanges, around
 from pktable.datafile.readers import FORMATS, LIBRARY_ERRORS, ParquetRows, StoredRows
-from pktable.datafile.row_ranges import RowRanges, around
 from pktable.format.bounds import require_bounded_rows
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.types import DataType, Field, to_arrow

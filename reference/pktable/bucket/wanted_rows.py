@@ -16,9 +16,8 @@ import numpy.typing as npt
 from pktable_spec.vocabulary import KEY_PREFIX
 
 from pktable.bucket.reader import DataReader
-from pktable.datafile.page_index import PageBounds
+from pktable.datafile.page_index import PageBounds, RowRanges, together, where_true
 from pktable.datafile.readers import ParquetRows
-from pktable.datafile.row_ranges import RowRanges, together, where_true
 from pktable.format.metadata.schema import TableSchema
 from pktable.format.types import INTEGER_BITS, STRINGS, DataType
 from pktable.predicate import Bounds, Predicate, may_match

@@ -32,8 +32,7 @@ from pktable.cli.app import (
 )
 from pktable.cli.output import Format, ReaderGoneError, print_rows
 from pktable.cli.progress import Reporter, printable, tell
-from pktable.replay.git_history import GitHistory
-from pktable.replay.replay import BATCHES, StoredStream, Summary, create_table, replay
+from pktable.replay import BATCHES, GitHistory, StoredStream, Summary, create_table, replay
 from pktable.table import check as check_table
 from pktable.watching import Progress
 

@@ -32,10 +32,10 @@ from pktable.datafile.page_index import (
     PageIndex,
     PageLayout,
     Pages,
+    RowRanges,
     unless_strange,
 )
 from pktable.datafile.parquet_footer import MAGIC, TAIL_BYTES, read_page_index
-from pktable.datafile.row_ranges import RowRanges
 from pktable.datafile.thrift_compact import STRUCT, Span, integer_bytes, replaced
 
 ONE_STRUCT: Final = bytes([1 << 4 | STRUCT])  # the head of a list of one struct

@@ -27,7 +27,7 @@ from pktable.datafile.arrow_times import expect_countable, uncountable
 from pktable.datafile.avro_records import arrow_columns
 from pktable.datafile.decoded_size import rows_at_once
 from pktable.datafile.encoded import narrowed, worth_encoded
-from pktable.datafile.page_index import REMEMBERED_BYTES, PageBounds, PageLayout
+from pktable.datafile.page_index import REMEMBERED_BYTES, PageBounds, PageLayout, RowRanges, within
 from pktable.datafile.parquet_footer import (
     LIKELY_BYTES,
     changed_footer,
@@ -37,7 +37,6 @@ from pktable.datafile.parquet_footer import (
     times_as_bytes,
 )
 from pktable.datafile.parquet_pages import PagedRows
-from pktable.datafile.row_ranges import RowRanges, within
 from pktable.datafile.sound_chunks import expect_sound_chunk, has_sound_bounds
 from pktable.format.avro import Container
 from pktable.format.types import DataType

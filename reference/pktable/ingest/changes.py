@@ -28,13 +28,15 @@ from pktable.format.metadata.schema import TableSchema
 from pktable.format.paths import escaped, partition_path
 from pktable.format.types import STRINGS, Field, values_of
 from pktable.ingest.columns import (
+    Optional,
     conform_column,
     conform_key_column,
     empty_column,
+    expect_columns,
     expect_distinct_keys,
     not_utf8,
+    optional_columns,
 )
-from pktable.ingest.names import Optional, expect_columns, optional_columns
 
 KIND_COLUMN: Final = "__pktable_kind"
 """The column of row kinds, 0 to 3, of rows on their way to their buckets."""

@@ -28,7 +28,7 @@ from pktable_spec.errors import InvalidRequestError
 from pktable.format.metadata.schema import TableSchema
 from pktable.format.types import INTEGER_BITS, Field
 from pktable.ingest.changes import ChangeKind
-from pktable.ingest.names import expect_columns, optional_columns
+from pktable.ingest.columns import expect_columns, optional_columns
 from pktable.ingest.parts import spooled
 from pktable.ingest.values import UNCONVERTIBLE, column_of_values, column_with_new_fields, shown
 

@@ -27,8 +27,8 @@ from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.metadata.schema import TableSchema
 from pktable.format.vectors.deletion_vector import DeletionVector
 from pktable.kinds.kind import expect_changelog_options, expect_formats
-from pktable.lsm.append_pick import pick_files
 from pktable.lsm.bucket import BucketChange, BucketPath, BucketState
+from pktable.lsm.plan import pick_files
 from pktable.lsm.universal import Pick
 from pktable.store.new_files import NewFiles
 

@@ -1,4 +1,4 @@
-"""Plan the compaction of a pick: which files are rewritten together, and which only change their level.
+"""Plan a compaction: the files that are rewritten together, those that only change their level, those of append tables.
 
 Files whose key ranges overlap form a section. A section of one large file needs no merge: the file is upgraded, which
 changes metadata only. Small files are rewritten with their neighbours, so that their number stays bounded. With
@@ -7,13 +7,27 @@ deletion vectors an upgraded level-0 file still needs the lookup that deletes th
 The vectors of a bucket change along: a position that a compaction has deleted is not deleted again (DV-9). The vector
 of a file that is rewritten is dropped; the vector of a file that is upgraded stays (DV-10).
 
-Clauses: CMP-9 to CMP-11, CMP-13, CMP-23 to CMP-25.
+An append table compacts small files, and files with too many deleted rows:
+
+1. A file is small if it is below 70 % of the target size. It has too many deleted rows if their share is above a
+   threshold.
+2. Such files are packed into groups. A group is complete when it has two files or more, and twice the target size;
+   opening a file counts like so many bytes.
+3. Without vectors the last group is compacted if it has enough files.
+4. Files with vectors are grouped by their DV index file, since a file rewritten takes its vector with it, and their
+   last group is always compacted.
+
+A full compaction takes every small file and every file with a deleted row, whatever their number.
+
+Clauses: APP-19, APP-20, CMP-9 to CMP-11, CMP-13, CMP-23 to CMP-25, DV-13.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -21,8 +35,8 @@ from pktable_spec.options import TableOptions
 
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.vectors.deletion_vector import DeletionVector, VectorBuilder
-from pktable.lsm.bucket import KeyOrder
-from pktable.lsm.universal import Pick
+from pktable.lsm.bucket import BucketState, KeyOrder
+from pktable.lsm.universal import Pick, is_above
 
 SMALL_SHARE = 0.7  # of target-file-size; a smaller file is merged with its neighbours
 
@@ -147,3 +161,72 @@ class VectorMaintainer:
         """Return the vectors as they are now, in the order in which their files came to have one."""
         grown = {file: builder.vector() for file, builder in self._growing.items()}
         return {**self._vectors, **grown}
+
+
+Files = tuple[DataFileMeta, ...]
+
+DELETE_RATIO: Final = Fraction("0.2")
+"""The threshold of a table whose options give none."""
+
+
+def pick_files(
+    state: BucketState,
+    deleted_counts: Mapping[str, int],
+    options: TableOptions,
+    target_bytes: int,
+    *,
+    full: bool,
+) -> list[Files]:
+    """Return groups of live files, each of which is to be written again.
+
+    ``deleted_counts``: by data file, without the files that have none. ``target_bytes``: of a data file.
+    """
+    with_vector = state.files_with_vector
+    threshold = DELETE_RATIO if options.delete_ratio_threshold is None else options.delete_ratio_threshold
+    chosen = [
+        file
+        for file in state.files
+        if file.file_size < target_bytes * SMALL_SHARE
+        or (full and file.file_name in with_vector)
+        or is_above(threshold, file, deleted_counts)
+    ]
+    if full:
+        groups = list(_packed(chosen, options, target_bytes, fewest=1))
+        return [group for group in groups if len(group) > 1 or group[0].file_name in with_vector]
+    found = list(
+        _packed(
+            [file for file in chosen if file.file_name not in with_vector],
+            options,
+            target_bytes,
+            fewest=options.min_compacted_files,
+        )
+    )
+    for index in state.indexes:
+        names = {one.data_file for one in index.ranges or ()}
+        found += _packed([f for f in chosen if f.file_name in names], options, target_bytes, fewest=1)
+    return found
+
+
+def _packed(
+    files: Iterable[DataFileMeta], options: TableOptions, target_bytes: int, *, fewest: int
+) -> Iterator[Files]:
+    """Yield groups of ``files``, smallest first; the last group only if it has ``fewest`` files. Clauses: APP-20."""
+    group: list[DataFileMeta] = []
+    size = 0
+    for file in sorted(files, key=_by_size):
+        group.append(file)
+        size += file.file_size + options.open_file_cost_bytes
+        if len(group) > 1 and size >= 2 * target_bytes:
+            yield in_order(group)
+            group, size = [], 0
+    if len(group) >= max(1, fewest):
+        yield in_order(group)
+
+
+def in_order(files: Sequence[DataFileMeta]) -> Files:
+    """Return files in the order in which a rewrite reads them: that of their numbers."""
+    return tuple(sorted(files, key=lambda f: (f.min_sequence_number, f.creation_time or 0, f.file_name)))
+
+
+def _by_size(file: DataFileMeta) -> tuple[int, str]:
+    return file.file_size, file.file_name

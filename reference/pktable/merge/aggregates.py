@@ -32,11 +32,18 @@ from pktable_spec.errors import InvalidRequestError
 
 from pktable.format.arrow_buffers import stored_values
 from pktable.format.types import FLOATS, INTEGER_BITS, DataType, is_atomic
-from pktable.merge.arrays import collect, collect_retracts, nested_update, nested_update_retracts
 from pktable.merge.grouping import Flags, Indices, parts_of
 from pktable.merge.key_encoding import BYTE_STRINGS
 from pktable.merge.segments import Column, Segments, at_or_null, flags_of, valid, with_nulls
-from pktable.merge.serialized_sets import union_32, union_64, union_theta
+from pktable.merge.set_functions import (
+    collect,
+    collect_retracts,
+    nested_update,
+    nested_update_retracts,
+    union_32,
+    union_64,
+    union_theta,
+)
 from pktable.merge.user_order import ranks_of
 
 EXACT_PRODUCT: Final = float(1 << 62)

@@ -20,7 +20,6 @@ from pktable_spec.vocabulary import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, Row
 
 from pktable.format.types import is_atomic
 from pktable.merge.aggregates import AGGREGATES, MISSING, Aggregate
-from pktable.merge.arrays import is_comparable
 from pktable.merge.engine_options import (
     COUNT_LIMIT,
     DEFAULT_FUNCTION,
@@ -38,7 +37,7 @@ from pktable.merge.engine_options import (
 )
 from pktable.merge.grouping import Flags, Window
 from pktable.merge.segments import Column, Computed, Segments, segments_of
-from pktable.merge.serialized_sets import sketch_library
+from pktable.merge.set_functions import is_comparable, sketch_library
 from pktable.merge.user_order import user_order_of
 
 NAME: Final = "aggregation"

@@ -10,7 +10,7 @@ text, which is in UTC if it names no zone. A condition that is NULL drops the ro
 
 Where Arrow and Spark differ, the translators either give the same result (NaN, the two zeros, LIKE, doubles made of
 decimals) or `parse` refuses the expression (quotients of decimals, casts of text, instants against wall-clock time,
-functions of letter case of each other). Text whose case depends on the version of Unicode fails (`letter_case`).
+functions of letter case of each other). Text whose case depends on the version of Unicode fails (`text_as_java`).
 
 Clauses: RD-6, RD-8, RD-16, TBL-21, WH-24.
 """

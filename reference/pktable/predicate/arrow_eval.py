@@ -20,8 +20,7 @@ import pyarrow.compute as pc
 from pktable.format.arrow_values import WIDEST, half_up
 from pktable.format.types import FLOATS, OUTSIDE_NANOS, TIMESTAMPS, DataType, array_of
 from pktable.format.types import to_arrow as arrow_type
-from pktable.predicate.letter_case import CASES, changed
-from pktable.predicate.regular import re2_pattern
+from pktable.predicate.text_as_java import CASES, changed, re2_pattern
 from pktable.predicate.tree import (
     BYTES,
     And,

@@ -15,8 +15,8 @@ from pktable_spec.errors import InvalidRequestError
 from pktable.format.types import FLOATS, INTEGER_BITS, NESTED, TIMESTAMPS, DataType, Value
 from pktable.predicate.arrow_eval import may_fail
 from pktable.predicate.literals import MOST_DIGITS, clock_text, date_text, time_text
-from pktable.predicate.regular import re2_pattern
 from pktable.predicate.spark_sql import case_text, in_text, like_text
+from pktable.predicate.text_as_java import re2_pattern
 from pktable.predicate.tree import (
     BYTES,
     INT,

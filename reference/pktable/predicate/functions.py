@@ -1,7 +1,7 @@
 """Functions of conditions whose results in Arrow and Spark are equal: CASE, parts of dates, rounding, and of text.
 
 A function is left out where they differ: those of the session's time zone and of the clock, and rounding of
-floating-point numbers to places. Regular expressions have the parts that `regular` knows.
+floating-point numbers to places. Regular expressions have the parts that `text_as_java` knows.
 
 Clauses: RD-6, WH-25.
 """
@@ -19,7 +19,7 @@ from pktable.format.types import FLOATS, INTEGER_BITS, NESTED, DataType
 from pktable.predicate import tree
 from pktable.predicate.coercion import converted, digits
 from pktable.predicate.literals import MOST_DIGITS, decimal_type
-from pktable.predicate.regular import for_re2
+from pktable.predicate.text_as_java import for_re2
 from pktable.predicate.tree import BIGINT, BOOLEAN, INT, NULL, STRING, Expression, Function, Literal
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from pktable_spec.errors import InvalidRequestError
 
 from pktable.format.type_text import quoted
 from pktable.format.types import TIMESTAMPS, DataType, Value
-from pktable.predicate.letter_case import spark_function
 from pktable.predicate.literals import MICRO, clock_text, date_text, time_text
+from pktable.predicate.text_as_java import spark_function
 from pktable.predicate.tree import (
     STRING,
     And,

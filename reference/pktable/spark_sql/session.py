@@ -227,7 +227,7 @@ def session(
     make_at_home(spark)
     found = Session(spark, warehouse, catalog or CATALOG)
     if catalog is not None:
-        from pktable.spark_sql.catalog.register import register  # late: it is for those who ask for it
+        from pktable.spark_sql.catalog.catalog import register  # late: it is for those who ask for it
 
         register(found._queries)
     return found

@@ -3,6 +3,9 @@
 Methods are those of Spark's ``StagingTableCatalog`` and ``SupportsNamespaces`` as Python writes them, some lines each
 over `Warehouse` and `Table`. A name without a database is in ``default``.
 
+Spark itself makes a catalog from the name of a class, which would be one of a JAR. `register` puts the one of Python
+among those that Spark has made: into a private field, which all releases from 4.0 to 4.3 have under the same name.
+
 Clauses: WH-37 to WH-42.
 """
 
@@ -13,7 +16,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+import pyspark
 from pktable_spec.errors import InvalidRequestError, PkTableError
+from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from pktable.run.spark.types import spark_schema
@@ -27,9 +32,52 @@ from pktable.sql.names import Found
 from pktable.store.directories import DEFAULT
 from pktable.table import Table
 
+RELEASES: Final = "4.0 to 4.3"
+CATALOGS: Final = "catalogs"
+"""The field of Spark's catalog manager."""
+NAMES_OF_SPARK: Final = ("spark_catalog", "system", "session", "builtin", "global_temp")
+
+
+def register(queries: Queries) -> None:
+    """Let plain ``spark.sql`` of the session of ``queries`` know the warehouse by the name of its catalog.
+
+    Raises InvalidRequestError for Spark Connect, for a release of Spark without what is needed, and for a name that
+    another catalog has. Clauses: WH-37, WH-41.
+    """
+    spark, name = queries.spark, queries.names.catalog
+    if not isinstance(spark, SparkSession):
+        raise _impossible(name, "Spark Connect")
+    from py4j.protocol import Py4JError  # late: a client of Spark Connect may lack it
+
+    from pktable.spark_sql.catalog.catalog import Catalog
+
+    try:
+        manager = spark._jsparkSession.sessionState().catalogManager()
+        field = manager.getClass().getDeclaredField(CATALOGS)
+        field.setAccessible(True)
+        catalogs = field.get(manager)
+        there = catalogs.get(name)
+        ours = f"catalog {name} of {queries.names.warehouse.path}"
+        if not there.isEmpty() and (found := there.get().toString()) != ours:
+            raise InvalidRequestError(f"catalog={name!r}: Spark has one of this name ({found}); give another")
+        configured = spark.conf.get(f"spark.sql.catalog.{name}", None) is not None
+        if there.isEmpty() and (configured or name.lower() in NAMES_OF_SPARK):
+            raise InvalidRequestError(f"catalog={name!r}: Spark has one of this name; give another")
+        catalogs.put(name, Catalog(queries, ours).offered())
+    except (Py4JError, TypeError, KeyError, ValueError) as error:  # something of Spark's is not there
+        raise _impossible(name, f"pyspark {pyspark.__version__}") from error
+
+
+def _impossible(name: str, where: str) -> InvalidRequestError:
+    return InvalidRequestError(
+        f"catalog={name!r}: a classic session of pyspark {RELEASES} can be given a catalog, and {where} cannot; leave "
+        "catalog out, and use lake.sql(…) of lake = pktable.session(…) instead of spark.sql(…)"
+    )
+
+
 INTERFACES: Final = ("StagingTableCatalog", "SupportsNamespaces")
 ANALYSIS: Final = f"{SPARK}catalyst.analysis."
-OF_SPARK: Final = ("owner", "is_managed_location")
+GIVEN_BY_SPARK: Final = ("owner", "is_managed_location")
 """Properties that Spark gives to each table."""
 OPTIONS_OF_READING: Final = ("versionasof", "timestampasof")
 """Those that Spark itself understands."""
@@ -98,7 +146,7 @@ class Catalog:
         return self._machine.java_map({"location": f"{self._warehouse.path}/{namespace[0]}.db"})
 
     def create_namespace(self, namespace: Any, properties: Any) -> None:
-        others = [name for name in properties if name not in OF_SPARK]
+        others = [name for name in properties if name not in GIVEN_BY_SPARK]
         if others or len(namespace) != 1:
             raise InvalidRequestError(
                 f"CREATE DATABASE {'.'.join(namespace)}: expected one name without {', '.join(others) or 'a dot'}"
@@ -331,7 +379,7 @@ def _options(properties: Any) -> Mapping[str, str]:
         if name in given:
             raise InvalidRequestError(f"CREATE TABLE: {name} is not supported; a table lies in its warehouse")
     # OPTIONS (…) come twice, once with a prefix.
-    others = (*OF_SPARK, "comment")
+    others = (*GIVEN_BY_SPARK, "comment")
     return {
         name: value for name, value in given.items() if name not in others and not name.startswith("option.")
     }
