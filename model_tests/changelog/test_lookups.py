@@ -48,7 +48,7 @@ def test_a_key_that_is_found_is_not_looked_up_deeper(
     table = with_two_levels(tmp_path / "t", producer, **options)
     levels.clear()
     put(table, ("+I", 1, 7))
-    assert levels == [4]
+    assert set(levels) == {4}
     before = table.snapshots()[-1].id
     put(table, ("+I", 1, 8), ("+I", 2999, 8))
     assert sorted(set(levels)) == [4, 5]

@@ -16,6 +16,7 @@ import ast
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import groupby
 from typing import Final, TypeAlias
 
@@ -221,7 +222,8 @@ OPERATORS: Final[Mapping[str, Operator]] = {
 }
 
 
-def mutations(module: str, source: str) -> list[Mutation]:
+@cache  # each run asks for the mutations of the same modules, to draw from them and to find stale equivalents
+def mutations(module: str, source: str) -> tuple[Mutation, ...]:
     """Return all mutations of a module, in the order of their places.
 
     ``module``: its path from the root of the repository; ``source``: its text.
@@ -257,7 +259,7 @@ def mutations(module: str, source: str) -> list[Mutation]:
                 )
                 if ast.dump(replacement) != ast.dump(at) and _compiles(_changed(stored, blocks, mutation)):
                     found.append(mutation)
-    return sorted(set(found))
+    return tuple(sorted(set(found)))
 
 
 Block: TypeAlias = tuple[int, int, bytes]

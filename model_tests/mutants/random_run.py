@@ -111,7 +111,7 @@ _HUDI: Final = _tests_in("hudi")
 
 _STAGING: Final = ("staging", "staged", "staged_write")
 _TOP: Final = tuple(
-    f"reference/pktable/{name}.py" for name in (*_STAGING, "dml", "merge_builder", "__main__")
+    f"reference/pktable/{name}.py" for name in (*_STAGING, "dml", "merge_builder", "replay", "__main__")
 )
 
 AREAS: Final = (

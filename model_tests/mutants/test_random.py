@@ -48,7 +48,7 @@ def first(rows: list[int], limit: int = 3) -> int | None:
 '''
 
 
-def found(source: str = SOURCE) -> list[Mutation]:
+def found(source: str = SOURCE) -> tuple[Mutation, ...]:
     return mutations("a.py", source)
 
 
@@ -109,8 +109,8 @@ def test_annotations_docstrings_assertions_and_messages_stay() -> None:
     assert not any(
         "limit + 1" in mutation.before for mutation in found() if mutation.operator == "arithmetic"
     )
-    assert mutations("a.py", "def f(a: 'int | None' = None, b: int | str = '') -> int | None: ...") == []
-    assert mutations("a.py", "if TYPE_CHECKING:\n    f(1)\n") == []
+    assert mutations("a.py", "def f(a: 'int | None' = None, b: int | str = '') -> int | None: ...") == ()
+    assert mutations("a.py", "if TYPE_CHECKING:\n    f(1)\n") == ()
     assert [one.operator for one in mutations("a.py", "zip(a, b, strict=True)")] == ["statement dropped"]
 
 
