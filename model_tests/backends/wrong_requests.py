@@ -22,6 +22,9 @@ KEYS: Final = [
     ("k ARRAY<INT>, v INT", ["k"], [], "atomic"),
     ("_KEY_a INT, v INT", ["v"], [], "_KEY_"),
     ("__pktable_kind INT, v INT", ["v"], [], "__pktable_"),
+    ("k INT, _ROW_ID STRING", ["k"], [], "column _ROW_ID: the name is reserved"),
+    ("k INT, _SEQUENCE_NUMBER INT", ["k"], [], "_SEQUENCE_NUMBER"),
+    ("k INT, _VALUE_KIND INT", [], [], "_VALUE_KIND"),
     ("k NOTATYPE", ["k"], [], "type"),
 ]
 """Columns, primary key, partition keys, and a word of the refusal."""

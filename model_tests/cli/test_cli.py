@@ -575,3 +575,15 @@ def test_sql_by_spark_carries_out_statements(tmp_path: Path, cli: Run) -> None:
         code, out, err = sql(statement)
         assert (code, out, err.count("\n")) == (2, "", 1), err
         assert message in err
+
+
+@covers("WH-28")
+def test_columns_of_one_name_are_no_object(tmp_path: Path, cli: Run) -> None:
+    Warehouse(tmp_path).create_database("shop")
+    table = Warehouse(tmp_path).create_table("shop.t", "id INT", primary_key="id")
+    table.upsert([{"id": 7}])
+    asked = ("sql", "SELECT a.id, b.id FROM shop.t a JOIN shop.t b ON a.id = b.id", "--warehouse", tmp_path)
+    code, out, err = cli(*asked, "--format", "jsonl")
+    assert (code, out) == (2, "")
+    assert "2 columns are named id; name them apart by AS, or write csv" in err
+    assert cli(*asked, "--format", "csv")[:2] == (0, "id,id\n7,7\n")

@@ -42,6 +42,8 @@ def main(how: str) -> None:
             say(id=id - 1, ok={"rows": []})
         elif how == "answers nothing":
             say(id=id)
+        elif how == "answers twice over":
+            say(id=id, ok={"rows": []}, refused="no")
         elif how == "answers twice":
             say(id=id, ok={"rows": []})
             say(id=id, ok={"rows": []})

@@ -23,6 +23,7 @@ from typing import IO, Any, Final
 from pktable_spec.errors import InvalidRequestError
 
 PROTOCOL: Final = 1
+OUTCOMES: Final = frozenset(("ok", "refused", "unsupported", "error"))
 COMMANDS: Final = (
     *("open", "read"),
     *("create", "write", "compact", "reopen", "snapshots", "files", "vectors"),
@@ -162,9 +163,10 @@ class Runner:
             answer = json.loads(line)
         except ValueError:
             raise self._ended(f"answered {do} by {_shown(line)}; expected a JSON object in a line") from None
-        if not isinstance(answer, dict) or not answer.keys() & {"ok", "refused", "unsupported", "error"}:
+        if not isinstance(answer, dict) or len(answer.keys() & OUTCOMES) != 1:
             raise self._ended(
-                f"answered {do} by {_shown(line)}; expected an object with id, and ok, refused, unsupported or error"
+                f"answered {do} by {_shown(line)}; "
+                "expected an object with id, and one of ok, refused, unsupported and error"
             )
         if answer.get("id") != self._number:
             raise self._ended(

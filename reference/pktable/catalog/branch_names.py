@@ -17,7 +17,7 @@ from pktable_spec.errors import InvalidRequestError, NotATableError
 from pktable.format.paths import BRANCH, MAIN_BRANCH, SCHEMA, SNAPSHOT, TAG, TablePaths, numbered
 from pktable.store.file_io import FileIO
 
-NEW: Final = re.compile(r"(?!\d+$)(?!\.)[\w.-]+", re.ASCII)
+NEW: Final = re.compile(r"(?!\d+$)(?!\.)[\w.-]{1,200}", re.ASCII)
 OURS_OR_PAIMONS: Final = re.compile(r"(?!\s*$)(?!\.{1,2}$)[^/\\\0\ud800-\udfff]+")
 
 
@@ -37,8 +37,8 @@ def new_branch(name: str) -> str:
     """Return the name of a branch to be made. Raises InvalidRequestError if it cannot be one. Clauses: BRN-3."""
     if branch_of_name(name) is None or not NEW.fullmatch(name):
         raise InvalidRequestError(
-            f"branch {name!r}: not the name of a new branch, which has letters, digits and ._- only, not digits alone, "
-            f"does not begin with a dot, and is not {MAIN_BRANCH}"
+            f"branch {name!r}: not the name of a new branch, which has at most 200 letters, digits and ._-, "
+            f"not digits alone, does not begin with a dot, and is not {MAIN_BRANCH}"
         )
     return name
 

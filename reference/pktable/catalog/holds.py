@@ -70,7 +70,7 @@ class Retained:
             yield one, self.since if at >= too_many else None
 
 
-NAME: Final = re.compile(r"(?!\.)[\w.-]+", re.ASCII)
+NAME: Final = re.compile(r"(?!\.)[\w.-]{1,246}", re.ASCII)
 WRITTEN_OVER: Final = RetryPolicy(attempts=8, first_wait=0.01, longest_wait=0.1)
 """A file that is written over can be half there for a moment."""
 
@@ -139,7 +139,7 @@ def checked(name: str) -> str:
     """Return the name of a consumer. Raises InvalidRequestError if it cannot be one."""
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise InvalidRequestError(
-            f"consumer {name!r}: expected a name of letters, digits and ._- only that does not begin with a dot"
+            f"consumer {name!r}: expected a name of at most 246 letters, digits and ._- that does not begin with a dot"
         )
     return name
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from pktable_spec.errors import InvalidRequestError
 from pktable_spec.options import parse_options
-from pktable_spec.vocabulary import KEY_PREFIX
+from pktable_spec.vocabulary import KEY_PREFIX, ROW_ID, SEQUENCE_NUMBER, VALUE_KIND
 
 from pktable.catalog.arguments import expect_location, expect_text
 from pktable.catalog.branch_names import branch_of_name, gone, is_there, no_such_branch
@@ -27,7 +27,9 @@ from pktable.store.file_io import FileIO, open_store
 from pktable.store.guard import ExternalRoots, guarded
 from pktable.store.new_files import put_once
 
-WORKING_PREFIX = "__pktable_"
+RESERVED: Final = (SEQUENCE_NUMBER, VALUE_KIND, ROW_ID)
+"""The names of columns that data files have for themselves."""
+WORKING_PREFIX: Final = "__pktable_"
 """The prefix of columns that rows have only while a job works on them."""
 
 
@@ -199,7 +201,7 @@ def check_definition(schema: TableSchema) -> None:
     _expect_texts(schema)
     options, kind = parse_options(schema.options), kind_of(schema, "a new table")
     keys, partition = schema.primary_keys, schema.partition_keys
-    _check_names(schema, kind.reserved_columns)
+    _check_names(schema)
     _expect_among("primary key", keys, "columns", schema.value_names)
     _expect_among("partition keys", partition, "columns", schema.value_names)
     if keys and set(partition) >= set(keys):
@@ -269,12 +271,12 @@ def _expect_named(fields: Sequence[Field], at: str, depth: int) -> None:
             _expect_named(field.type.children, f"{path}.", depth - 1)
 
 
-def _check_names(schema: TableSchema, reserved: Sequence[str]) -> None:
+def _check_names(schema: TableSchema) -> None:
     """Raise InvalidRequestError for a column name that data files or running jobs use for themselves."""
     for name in schema.value_names:
-        if name.startswith((KEY_PREFIX, WORKING_PREFIX)) or name in reserved:
+        if name.startswith((KEY_PREFIX, WORKING_PREFIX)) or name in RESERVED:
             raise InvalidRequestError(
-                f"column {name}: the name is reserved, as are {', '.join(reserved)} "
+                f"column {name}: the name is reserved, as are {', '.join(RESERVED)} "
                 f"and all that begin with {KEY_PREFIX} or {WORKING_PREFIX}"
             )
 

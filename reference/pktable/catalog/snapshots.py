@@ -36,7 +36,7 @@ from pktable.store.file_io import FileIO
 from pktable.store.requests import Cache, ahead, together
 
 EPOCH: Final = datetime(1970, 1, 1)
-TAG_NAME = re.compile(r"(?!\d+$)(?!\.)[\w.-]+", re.ASCII)
+TAG_NAME = re.compile(r"(?!\d+$)(?!\.)[\w.-]{1,200}", re.ASCII)
 RACES: Final = RetryPolicy(attempts=20, longest_wait=0.05)
 """Against expiries: each loss is a commit and an expiry of others. Damage looks the same, so it must not take long."""
 
@@ -403,6 +403,6 @@ def expect_tag_name(tag: str) -> None:
     """Raise InvalidRequestError unless a new tag may have this name. Clauses: CMT-17."""
     if not isinstance(tag, str) or not TAG_NAME.fullmatch(tag):
         raise InvalidRequestError(
-            f"tag {tag!r}: not a name of a tag, which has letters, digits and ._- only, "
+            f"tag {tag!r}: not a name of a tag, which has at most 200 letters, digits and ._-, "
             "not digits alone, and does not begin with a dot"
         )

@@ -9,6 +9,8 @@ from enum import Enum
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
+from pktable_spec.errors import InvalidRequestError
+
 from pktable.cli.progress import CONTROLS, printable
 
 if TYPE_CHECKING:
@@ -112,6 +114,11 @@ def json_text(value: object) -> str:
 
 
 def _print_jsonl(rows: pa.Table) -> None:
+    names = rows.column_names
+    if same := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
+        raise InvalidRequestError(
+            f"--format jsonl: {names.count(same[0])} columns are named {same[0]}; name them apart by AS, or write csv"
+        )
     for values in json_rows(rows):
         row = dict(zip(rows.column_names, values, strict=True))
         sys.stdout.write(json_text(row) + "\n")

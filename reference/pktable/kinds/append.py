@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pktable_spec.errors import CorruptFileError, InvalidRequestError, UnsupportedOptionError
 from pktable_spec.options import TableOptions
-from pktable_spec.vocabulary import ROW_ID, SEQUENCE_NUMBER, VALUE_KIND
+from pktable_spec.vocabulary import ROW_ID, SEQUENCE_NUMBER
 
 from pktable.bucket.append_write import numbered, rewrite_files, write_files
 from pktable.bucket.run_writer import FROM_WRITE
@@ -41,7 +41,6 @@ class AppendTables:
 
     name: Final = "append table"
     has_keys: Final = False
-    reserved_columns: Final = (SEQUENCE_NUMBER, VALUE_KIND, ROW_ID)
 
     def claims(self, schema: TableSchema) -> bool:
         return not schema.primary_keys

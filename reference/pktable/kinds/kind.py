@@ -76,11 +76,6 @@ class TableKind(Protocol):
         """Whether rows have keys: files are sorted runs in levels, and a write compacts the buckets it touches."""
         ...
 
-    @property
-    def reserved_columns(self) -> tuple[str, ...]:
-        """The names that no column may have, since data files have columns of these names."""
-        ...
-
     def runs_of_rows(
         self,
         context: TableContext,

@@ -11,7 +11,6 @@ from typing import Final
 import pyarrow as pa
 from pktable_spec.errors import InvalidRequestError, UnsupportedOptionError
 from pktable_spec.options import DYNAMIC_BUCKETS, TableOptions, parse_options
-from pktable_spec.vocabulary import SEQUENCE_NUMBER, VALUE_KIND
 
 from pktable.bucket.compact import compact_bucket
 from pktable.bucket.write import renumber, runs_of_rows, write_runs
@@ -32,7 +31,6 @@ class PrimaryKeyTables:
 
     name: Final = "primary-key table"
     has_keys: Final = True
-    reserved_columns: Final = (SEQUENCE_NUMBER, VALUE_KIND)
 
     def claims(self, schema: TableSchema) -> bool:
         """Return whether there is a primary key. Clauses: TBL-12."""

@@ -1,4 +1,4 @@
-"""CREATE, ALTER, DROP of databases, tables and views, by the methods of `Warehouse` and `Table`.
+"""CREATE and DROP of databases, tables and views, by the methods of `Warehouse` and `Table`.
 
 Types are Spark's: TIMESTAMP is a point in time. Properties are options by Paimon's names; ``primary-key`` and
 ``comment`` among them are the key and the comment.
@@ -18,20 +18,15 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructField, StructType
 
-from pktable.catalog.definitions import parse_definition
-from pktable.catalog.nested_alteration import path_of
-from pktable.format.metadata.schema import TableSchema
 from pktable.spark_sql.queries import Queries
-from pktable.spark_sql.rows import aligned, column_of, outcome, read_partition, where_partition
-from pktable.spark_sql.tags import altered_tag
+from pktable.spark_sql.rows import aligned, outcome
 from pktable.sql.names import BY_PATH, Found
 from pktable.sql.references import NotUnderstoodError, references
-from pktable.sql.words import Name, Words, quoted
+from pktable.sql.words import Words
 from pktable.table import Table
 from pktable.warehouse import Warehouse
 
 PROVIDERS: Final = ("paimon", BY_PATH)
-PLACES: Final = ("FIRST", "AFTER")
 KEY, COMMENT, PARTITION = "primary-key", "comment", "partition"
 
 
@@ -39,11 +34,12 @@ def create(queries: Queries, words: Words, args: Any) -> DataFrame | None:
     """Carry out a CREATE of a database, a table or a view; None if it is about none of ours. Clauses: WH-14."""
     words.expect("CREATE")
     replaces = words.take("OR", "REPLACE")
-    temporary = words.any_of("TEMPORARY", "TEMP") is not None
+    is_global = words.take("GLOBAL")  # which outlives a session, as nothing of it does
+    temporary = words.any_of("TEMPORARY", "TEMP") is not None and not is_global
     kind = words.any_of("DATABASE", "SCHEMA", "NAMESPACE", "TABLE", "VIEW")
     if kind == "VIEW":
         return _create_view(queries, words, args, replaces=replaces, temporary=temporary)
-    if kind is None or temporary:
+    if kind is None or temporary or is_global:
         return None
     if_not_exists = words.take("IF", "NOT", "EXISTS")
     if kind == "TABLE":
@@ -133,7 +129,7 @@ def _create_table(
         raise InvalidRequestError("CREATE TABLE: expected either columns, or AS and a query")
     rows = None if query is None else queries.frame(query, args)
     if rows is None:
-        struct = _struct(", ".join(part.written for part in columns or ()))
+        struct = struct_of(", ".join(part.written for part in columns or ()))
     else:
         struct = StructType([StructField(field.name, field.dataType) for field in rows.schema])
     table = define(warehouse, place.name, struct, options, partition, comment)
@@ -162,6 +158,9 @@ def define(
 ) -> Table:
     """Make a table of columns and the properties ``given``. Raises as `Warehouse.create_table`. Clauses: WH-14."""
     options = dict(given)
+    lower = [field.name.lower() for field in struct]
+    if same := sorted({field.name for field in struct if lower.count(field.name.lower()) > 1}):
+        raise InvalidRequestError(f"columns {', '.join(same)}: Spark does not distinguish their names")
     return warehouse.create_table(
         name,
         struct,
@@ -220,141 +219,29 @@ def _is_there(queries: Queries, place: Found | None) -> bool:
     return place is not None and bool(place.database) and queries.names.warehouse.has_table(place.name)
 
 
-def alter(queries: Queries, words: Words) -> DataFrame | None:
-    """Carry out an ALTER TABLE; None if it is about none of ours. Clauses: WH-14."""
-    words.expect("ALTER")
-    if not words.take("TABLE"):
-        return None
-    found = queries.names.find(words.name().parts)
-    if found is None:
-        return None
-    if words.take("RENAME", "TO"):
-        to = words.name()
-        target = queries.names.place(to.parts)
-        if target is None or not target.database or not found.database or found.branch is not None:
-            raise InvalidRequestError(f"RENAME TO {to}: expected a name such as database.table")
-        database = found.database if len(to.parts) == 1 else target.database
-        queries.names.warehouse.rename_table(found.name, f"{database}.{target.table}")
-        return nothing(queries)
-    _altered(queries.names.open(found), words)
-    words.expect_end()
-    return nothing(queries)
-
-
-def _altered(table: Table, words: Words) -> None:
-    """Carry out what follows the name in an ALTER TABLE, but for RENAME TO."""
-    schema = table.schema
-    if altered_tag(table, words):
-        return
-    if words.take("ADD"):
-        words.any_of("COLUMN", "COLUMNS")
-        parts = words.group() if words.sees("(") else words.parts()
-        _add(table, parts)
-    elif words.take("RENAME", "COLUMN"):
-        old = field_of(schema, words.name())
-        words.expect("TO")
-        table.alter(rename={old: str(words.name())})
-    elif words.take("DROP", "PARTITION") or words.take("DROP", "IF", "EXISTS", "PARTITION"):
-        _drop_partitions(table, words)
-    elif words.take("DROP"):
-        if words.any_of("COLUMN", "COLUMNS") is None:
-            raise words.problem("COLUMN or PARTITION")
-        if_exists = words.take("IF", "EXISTS")
-        parts = words.group() if words.sees("(") else words.parts()
-        wanted = [part.name() for part in parts]
-        known = {name.lower() for name in schema.value_names}
-        table.alter(
-            drop=[
-                field_of(schema, name) for name in wanted if not if_exists or name.parts[0].lower() in known
-            ]
-        )
-    elif words.any_of("ALTER", "CHANGE") is not None:
-        words.take("COLUMN")
-        _change(table, words)
-    elif words.take("SET", "TBLPROPERTIES"):
-        options = properties(words)
-        table.alter(comment=options.pop(COMMENT, None), set_options=options)
-    elif words.take("UNSET", "TBLPROPERTIES"):
-        if_exists = words.take("IF", "EXISTS")
-        names = [_property(part) for part in words.group()]
-        comment = "" if COMMENT in names else None
-        names = [name for name in names if name != COMMENT and (not if_exists or name in table.options)]
-        table.alter(reset_options=names, comment=comment)
-    else:
-        raise words.problem(
-            "ADD, RENAME, DROP or ALTER COLUMN, RENAME TO, SET TBLPROPERTIES, UNSET TBLPROPERTIES, DROP PARTITION, or "
-            "CREATE, REPLACE, RENAME or DELETE TAG"
-        )
-
-
-def _drop_partitions(table: Table, words: Words) -> None:
-    """Delete the rows of partitions, each ``(name = value, …)``, in one commit."""
-    holds = [where_partition(read_partition(words, table.schema))]
-    while words.take(","):
-        words.expect("PARTITION")
-        holds.append(where_partition(read_partition(words, table.schema)))
-    words.take("PURGE")
-    words.expect_end()
-    table.overwrite(table.schema.arrow_schema.empty_table(), where=" OR ".join(f"({one})" for one in holds))
-
-
-def _add(table: Table, parts: Sequence[Words]) -> None:
-    """Add columns, each with the place that it gives."""
-    texts, move = [], {}
-    for part in parts:
-        name = new_field_of(table.schema, part.name())
-        text = f"{quoted(name)} {part.until(*PLACES)}"
-        texts.append(text)
-        if place := _place(part):
-            move[name] = place
-    table.alter(add=_struct(", ".join(texts)), move=move)
-
-
-def _change(table: Table, words: Words) -> None:
-    name = field_of(table.schema, words.name())
-    if words.take("TYPE"):
-        table.alter(widen={name: widened(_struct(f"{quoted(name)} {words.rest()}"))})
-    elif words.take("COMMENT"):
-        table.alter(comment={name: words.string()})
-    elif words.take("DROP", "NOT", "NULL"):
-        table.alter(nullable=name)
-    elif place := _place(words):
-        table.alter(move={name: place})
-    else:
-        raise words.problem("TYPE, COMMENT, DROP NOT NULL, FIRST or AFTER")
-
-
-def widened(struct: StructType) -> str:
-    """Return the type of one column as `Table.alter` takes it."""
-    (field,) = parse_definition(struct)
-    return str(field.type)
-
-
-def _place(words: Words) -> str | None:
-    """Read FIRST or AFTER, and return it as `Table.alter` takes it."""
-    word = words.any_of(*PLACES)
-    return None if word is None else word if word == "FIRST" else f"AFTER {_one_part(words)}"
-
-
 def properties(words: Words) -> dict[str, str]:
     """Read ``('name' = 'value', …)``. Raises InvalidRequestError."""
-    found = {}
+    found: dict[str, str] = {}
     for part in words.group():
-        name = _property(part)
+        word = part.peek()
+        name = part.string() if word and word.is_text else unquoted(part.until("="))
         part.take("=")
-        found[name] = part.string() if (word := part.peek()) and word.is_text else part.rest()
+        if name in found:
+            raise InvalidRequestError(f"property {name}: given twice")
+        word = part.peek()
+        found[name] = part.string() if word and word.is_text else part.constant()
+        part.expect_end()
     return found
 
 
-def _property(words: Words) -> str:
-    word = words.peek()
-    if word is not None and word.is_text:
-        return words.string()
-    text = words.until("=")  # such as deletion-vectors.enabled, which are several words
-    return re.sub(r"\s+", "", text)
+def unquoted(name: str) -> str:
+    """Return a name such as deletion-vectors.enabled, which is several words. Raises InvalidRequestError."""
+    if not re.fullmatch(r"[\w.-]+", name):
+        raise InvalidRequestError(f"property {name}: expected a name without blanks, or a text in quotes")
+    return name
 
 
-def _struct(text: str) -> StructType:
+def struct_of(text: str) -> StructType:
     """Return columns as Spark reads them. Raises InvalidRequestError, also for a default or a computed column."""
     try:
         return StructType.fromDDL(text)
@@ -382,34 +269,13 @@ def _database(queries: Queries, words: Words) -> str:
 
 
 def _one_name(words: Words, what: str) -> str:
-    name = _one_part(words)
+    name = one_part(words)
     if words.peek() is not None:
         raise InvalidRequestError(f"{what} {words.written}: expected the name of a column of the table")
     return name
 
 
-def field_of(schema: TableSchema, name: Name) -> str:
-    """Return a column, or the path of a field inside of one, as `Table.alter` takes it."""
-    first, *others = name.parts
-    if dotted := next((one for one in others if "." in one), None):
-        raise InvalidRequestError(f"column {name}: the name of a field of a ROW has no dot, found {dotted!r}")
-    return ".".join((column_of(schema, first), *others))
-
-
-def new_field_of(schema: TableSchema, name: Name) -> str:
-    """Return a new column, or the path of a new field inside of one, as `Table.alter` takes it."""
-    if len(name.parts) > 1:
-        return field_of(schema, name)
-    (column,) = name.parts
-    if path_of(schema.fields, column) is not None:
-        raise InvalidRequestError(
-            f"column {name}: a new column cannot have the name of a column and a dot; without quotes it is a field of "
-            "that column"
-        )
-    return column
-
-
-def _one_part(words: Words) -> str:
+def one_part(words: Words) -> str:
     name = words.name()
     if len(name.parts) > 1:
         raise InvalidRequestError(f"column {name}: columns inside of columns cannot be changed")

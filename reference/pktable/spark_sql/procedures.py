@@ -15,9 +15,10 @@ from pktable_spec.errors import InvalidRequestError
 from pyspark.sql import DataFrame
 from sqlglot import errors, exp
 
+from pktable.predicate.dialect import SPARK
 from pktable.run.spark.wire import frame_of_rows
+from pktable.spark_sql.altering import delete_tags, replace_tag
 from pktable.spark_sql.queries import Queries, version
-from pktable.spark_sql.tags import delete_tags, replace_tag
 from pktable.sql.words import Words, quoted, text_literal
 from pktable.table import Table
 
@@ -104,8 +105,14 @@ def _create_branch(queries: Queries, table: Table, given: Mapping[str, Any]) -> 
 
 
 def _delete_branch(queries: Queries, table: Table, given: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-    for name in given["branch"].split(","):
-        table.delete_branch(name.strip())
+    names = dict.fromkeys(name.strip() for name in given["branch"].split(","))
+    there = table.branches()
+    if missing := [name for name in names if name not in there]:
+        raise InvalidRequestError(
+            f"branch {', '.join(missing)}: not there; there are {', '.join(sorted(there)) or 'none'}"
+        )
+    for name in names:
+        table.delete_branch(name)
     return [(True,)]
 
 
@@ -295,6 +302,8 @@ def _arguments(words: Words, name: str, kinds: Mapping[str, type]) -> dict[str, 
             raise InvalidRequestError(
                 f"CALL sys.{name}: expected arguments {', '.join(kinds)}, found {key or part.written}"
             )
+        if known in given:
+            raise InvalidRequestError(f"CALL sys.{name}: {known}: given twice")
         value = _value(part.rest(), f"CALL sys.{name}: {known}")
         if value is None:
             continue
@@ -311,7 +320,7 @@ def _arguments(words: Words, name: str, kinds: Mapping[str, type]) -> dict[str, 
 def _value(text: str, what: str) -> Any:
     """Return a literal as a Python value. Raises InvalidRequestError for anything else."""
     try:
-        tree = sqlglot.parse_one(text, read="spark")
+        tree = sqlglot.parse_one(text, read=SPARK)
     except (errors.SqlglotError, RecursionError):
         tree = None
     if isinstance(tree, exp.Null):

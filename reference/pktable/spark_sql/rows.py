@@ -94,7 +94,9 @@ def _partition(words: Words, schema: TableSchema) -> dict[str, str | None]:
             raise InvalidRequestError(
                 f"PARTITION: {name} is no partition column; those are {', '.join(schema.partition_keys) or 'none'}"
             )
-        given[name] = part.rest() if part.take("=") else None
+        if name in given:
+            raise InvalidRequestError(f"PARTITION: column {name} is given twice")
+        given[name] = part.constant() if part.take("=") else None
         part.expect_end()
     return given
 

@@ -25,7 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pktable.ingest.sources import as_arrow
 from pktable.run.spark.errors import raised_here
 from pktable.run.spark.workers import run_this_interpreter
-from pktable.spark_sql import definitions, procedures, rows, shown
+from pktable.spark_sql import altering, definitions, procedures, rows, shown
 from pktable.spark_sql.queries import Queries
 from pktable.sql.names import Names
 from pktable.sql.words import QUERIES, Words, bound, quoted
@@ -60,7 +60,7 @@ STATEMENTS: Final[dict[str, Callable[[Queries, Words], DataFrame | None]]] = {
     "DELETE": rows.delete,
     "MERGE": rows.merge,
     "TRUNCATE": rows.truncate,
-    "ALTER": definitions.alter,
+    "ALTER": altering.alter,
     "DROP": definitions.drop,
     "DESCRIBE": shown.describe,
     "DESC": shown.describe,

@@ -187,6 +187,8 @@ class QueryResolver(Resolver):
 
         over = Over(f" OVER ({words.strip()})")
         inner = node.this
+        if not order and type(inner) in (*NUMBERINGS, exp.Lag, exp.Lead):
+            raise self.error("expected ORDER BY in the window of this function", node)
         if type(inner) in NUMBERINGS:
             self.expect_only(inner)
             return Column(as_type(over.call(f"{NUMBERINGS[type(inner)]}()"), INT), INT)

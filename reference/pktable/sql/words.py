@@ -15,7 +15,9 @@ from typing import Any, Final
 
 import sqlglot
 from pktable_spec.errors import InvalidRequestError
-from sqlglot import errors
+from sqlglot import errors, exp
+
+from pktable.predicate.dialect import SPARK
 
 BLANK: Final = re.compile(r"(?:\s+|--[^\n]*(?:\n|$)|/\*.*?\*/)*", re.S)
 FIRST: Final = re.compile(r"[A-Za-z_]\w*")
@@ -83,7 +85,7 @@ class Words:
             found.append(Word(first[0], first.start(), first.end() - 1, "VAR"))
             begin = first.end()
         try:
-            tokens = sqlglot.tokenize(text[begin:], read="spark")
+            tokens = sqlglot.tokenize(text[begin:], read=SPARK)
         except errors.TokenError:
             raise InvalidRequestError("sql: a quote or a comment is not closed") from None
         found += [word for one in tokens for word in _apart(one, begin, text)]
@@ -143,6 +145,12 @@ class Words:
             parts.append(self._part())
         return Name(tuple(parts), start, self.words[self.at - 1].end)
 
+    def whole_name(self) -> Name:
+        """Read a name to the end. Raises InvalidRequestError if more follows."""
+        name = self.name()
+        self.expect_end()
+        return name
+
     def _part(self) -> str:
         word = self.peek()
         if word is None or not word.is_name:
@@ -167,6 +175,24 @@ class Words:
             raise self.problem("a text in quotes")
         self.at += 1
         return word.text
+
+    def constant(self) -> str:
+        """Read a constant to the end: NULL, TRUE, FALSE, a number, or a text with its type before it or without.
+
+        Returns the text read. Raises InvalidRequestError for anything else, which might hold for other rows, too.
+        """
+        begin = self.at
+        text = self.rest()
+        try:
+            tree = sqlglot.parse_one(text, read=SPARK)
+        except (errors.SqlglotError, RecursionError):
+            tree = None
+        while isinstance(tree, exp.Neg | exp.Cast):
+            tree = tree.this
+        if not isinstance(tree, exp.Literal | exp.Null | exp.Boolean | exp.HexString):
+            self.at = begin
+            raise self.problem("a constant")
+        return text
 
     def until(self, *keywords: str) -> str:
         """Read up to one of ``keywords`` outside of parentheses and CASE, or the end; return the text read."""

@@ -220,7 +220,8 @@ def stores(given: SparkType, wanted: SparkType) -> bool:
 
 
 def _expr(part: Expression | SparkText) -> Column:
-    return F.expr(part.text if isinstance(part, SparkText) else spark_text(part))
+    # Without parentheses Spark takes words after an expression for its name; a comment may end the text.
+    return F.expr(f"({part.text}\n)" if isinstance(part, SparkText) else spark_text(part))
 
 
 def _on(statement: Statement) -> Column:

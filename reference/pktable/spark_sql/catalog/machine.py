@@ -27,7 +27,8 @@ from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from pktable.spark_sql.definitions import COMMENT, field_of, new_field_of, widened
+from pktable.spark_sql.altering import field_of, new_field_of, widened
+from pktable.spark_sql.definitions import COMMENT
 from pktable.sql.words import Name
 from pktable.table import Table
 
