@@ -170,21 +170,20 @@ class Catalog:
         """Return the state at a snapshot, by default the latest. Raises SnapshotNotFoundError, CorruptFileError."""
         return self.read_as_of(AsOf(snapshot), lambda state, _: state)
 
-    def under(self, schema_id: int) -> TableContext:
-        """Return the table as it is read under a schema of some time. Clauses: RD-14, RD-22."""
-        return self._under(schema_id, schema_id)
+    def under(self, schema_id: int, written: int | None = None) -> TableContext:
+        """Return the table as it is read under a schema of some time. Clauses: RD-14, RD-22.
 
-    def _of(self, latest: TableState) -> TableContext:
-        """Return the table as its latest state is read. Clauses: RD-22."""
-        current = self.context.schema.id
-        return self._under(current, latest.snapshot.schema_id if latest.snapshot else current)
-
-    def _under(self, schema_id: int, written: int) -> TableContext:
-        """Return the table under the schema ``schema_id``, with deletion vectors if it had some under ``written``."""
-        vectors = self.context.has_vectors(written)
+        ``written``: the schema of the snapshot that is read, which says whether there are deletion vectors; by default
+        the same one.
+        """
+        vectors = self.context.has_vectors(schema_id if written is None else written)
         if (schema_id, vectors) == (self.context.schema.id, self.context.options.deletion_vectors_enabled):
             return self.context
         if (schema_id, vectors) not in self._former:
             schema = self.context.schema_of(schema_id)
             self._former[schema_id, vectors] = self.context.under(schema, vectors=vectors)
         return self._former[schema_id, vectors]
+
+    def _of(self, latest: TableState) -> TableContext:
+        """Return the table as its latest state is read. Clauses: RD-22."""
+        return self.under(self.context.schema.id, latest.snapshot.schema_id if latest.snapshot else None)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pktable_spec.errors import InvalidRequestError, SnapshotNotFoundError
+from pktable_spec.errors import InvalidRequestError
 from pyspark import __version__ as pyspark_version
 from pyspark.sql import datasource
 from pyspark.sql.datasource import DataSource
@@ -25,7 +25,6 @@ from pyspark.sql.types import StringType, StructField, StructType
 from pktable.spark_source.options import INCREMENTAL, READ, READ_STREAM, WRITE, WRITE_STREAM, Options
 
 if TYPE_CHECKING:
-    from pktable.context import TableContext
     from pktable.spark_source.pieces import BatchReader
     from pktable.spark_source.stream_reader import StreamReader
     from pktable.spark_source.writer import BatchWriter
@@ -48,7 +47,7 @@ class PkTableSource(DataSource):
         from pktable.run.spark.types import read_schema
 
         options = Options.given(self.options, READ, READ_STREAM)
-        columns = read_schema(_context(options).schema.fields)
+        columns = read_schema(options.context(options.open_table().catalog).schema.fields)
         if options.mode == INCREMENTAL or options.flag("read.changelog", False):
             return StructType([StructField(ROW_KIND, StringType()), *columns.fields])
         return columns
@@ -81,16 +80,3 @@ class PkTableSource(DataSource):
         from pktable.spark_source.writer import StreamWriter
 
         return StreamWriter(Options.given(self.options, WRITE_STREAM), schema, overwrite)
-
-
-def _context(options: Options) -> TableContext:
-    """Return the table as it is to be read. One whose snapshot is gone is refused when rows are asked for."""
-    from pktable.catalog.as_of import AsOf
-
-    catalog = options.open_table().catalog
-    try:
-        if options.mode == INCREMENTAL:
-            return catalog.read_changes(*options.between, lambda parts, context: context)
-        return catalog.read_as_of(AsOf.given(**options.as_of), lambda state, context: context)
-    except SnapshotNotFoundError:
-        return catalog.context

@@ -10,12 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from pktable_spec.errors import InvalidRequestError, NotATableError
+from pktable_spec.errors import InvalidRequestError, NotATableError, SnapshotNotFoundError
 from pktable_spec.options import option_named
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
+    from pktable.catalog.catalog import Catalog
+    from pktable.context import TableContext
     from pktable.table import Table
 
 READ, WRITE, READ_STREAM, WRITE_STREAM = "read", "write", "readStream", "writeStream"
@@ -160,6 +162,20 @@ class Options:
 
         ignored = [name.strip() for name in (self.text("ignoreOptions") or "").split(",") if name.strip()]
         return Table.open(self.path, ignore_options=ignored, branch=self.text("branch"))
+
+    def context(self, catalog: Catalog) -> TableContext:
+        """Return the table under the schema that a DataFrame has; the latest one if the snapshot to read is not there.
+
+        Raises InvalidRequestError, CorruptFileError. Clauses: RD-14.
+        """
+        from pktable.catalog.as_of import AsOf
+
+        try:
+            if self.mode == INCREMENTAL:
+                return catalog.read_changes(*self.between, lambda parts, context: context)
+            return catalog.read_as_of(AsOf.given(**self.as_of), lambda state, context: context)
+        except SnapshotNotFoundError:
+            return catalog.context
 
     def open_or_make(self, columns: StructType) -> tuple[Table, bool]:
         """Open the table of a write, or make it of ``columns`` if there is none; return it, and whether it was made.

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import pyarrow as pa
 from pktable_spec.errors import CorruptFileError, InvalidRequestError
@@ -43,6 +43,8 @@ from pktable.run.spark.types import as_nullable, for_spark, read_schema
 from pktable.scan import Split
 from pktable.spark_source.options import INCREMENTAL, Options
 from pktable.table import Table
+
+RELOAD: Final = "if the table was altered after the DataFrame was made, make it again"
 
 
 class Piece(Protocol):
@@ -100,15 +102,18 @@ def change_partitions(
     wanted: ChangeRange,
     *,
     complete: bool = True,
+    schema_id: int | None = None,
 ) -> list[InputPartition]:
     """Return the partitions of a read of the changes of ``snapshots``, which are those of the range ``wanted``.
 
-    ``complete``: whether they must all be there when the changes are read.
+    ``complete``: whether they must all be there when the changes are read. ``schema_id``: the schema to read them
+    under, by default that of the last one.
     Raises InvalidRequestError, SnapshotNotFoundError, CorruptFileError. Clauses: CHG-11, CHG-12, CHG-13, RD-14.
     """
     if not snapshots:
         return []
-    context = catalog.under(snapshots[-1].schema_id)
+    last = snapshots[-1].schema_id
+    context = catalog.under(last if schema_id is None else schema_id, last)
     columns = columns_of(schema, context)
     predicate = parse(where, context.schema.fields) if where is not None else None
     try:
@@ -143,13 +148,13 @@ def columns_of(schema: StructType, context: TableContext, *, changes: bool = Tru
             continue
         if field.name not in known:
             raise InvalidRequestError(
-                f"column {field.name} is not in the table; columns are {', '.join(known)}"
+                f"column {field.name} is not in the table; columns are {', '.join(known)}; {RELOAD}"
             )
         kind, wanted = as_nullable(field.dataType), read_schema([known[field.name]])[0].dataType
         if kind != wanted:
             raise InvalidRequestError(
                 f"column {field.name}: expected type {wanted.simpleString()}, as the table has it, "
-                f"found {kind.simpleString()}; cast the column after the read"
+                f"found {kind.simpleString()}; cast the column after the read; {RELOAD}"
             )
         names.append(field.name)
     return tuple(names) or (context.schema.fields[0].name,)

@@ -12,13 +12,15 @@ first batch begins at `NOTHING`; where it begins in the table is for the option 
 * from-snapshot: the changes of that snapshot and of those after it. from-snapshot-full: its rows, then the changes.
 * from-timestamp: the changes after that time.
 
+All batches are read under one schema, that of the DataFrame's columns, also if the table is altered meanwhile.
+
 A stream that would miss changes fails, unless ``failOnDataLoss`` is false: then what is not known is left out.
 
 A stream begins with the rows that all changes up to a snapshot fold to. Without a producer, and with ``input``, the
 changes are the rows as they were written, so a fresh read gives them. Otherwise rows whose changes the producer has
 still to record come as changes later, and are left out.
 
-Clauses: CHG-11, CHG-12, CHG-13, CHG-26, CHG-27, CHG-28, CHG-29.
+Clauses: CHG-11, CHG-12, CHG-13, CHG-26, CHG-27, CHG-28, CHG-29, CHG-39.
 """
 
 from __future__ import annotations
@@ -126,6 +128,19 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _catalog(self) -> Catalog:
         return self._options.open_table().catalog
 
+    @cached_property
+    def _schema_id(self) -> int:
+        """The schema to read under: that of `PkTableSource.schema`, or the latest if the user names other columns.
+
+        It is the same for as long as the query runs. Raises InvalidRequestError, CorruptFileError. Clauses: CHG-39.
+        """
+        context = self._options.context(self._catalog)
+        try:
+            columns_of(self._schema, context)
+        except InvalidRequestError:
+            return self._catalog.context.schema.id
+        return context.schema.id
+
     # Offsets
 
     def initialOffset(self) -> Offset:  # noqa: N802
@@ -211,10 +226,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return rows + self._changes(self._begin, end)
 
     def _rows(self, id: int, end: Offset | None) -> list[InputPartition]:
-        """Plan a read of the rows of a snapshot, which is that of ``end``. Clauses: CHG-26."""
+        """Plan a read of the rows of a snapshot, which is that of ``end``. Clauses: CHG-26, CHG-39."""
 
-        def work(state: TableState, context: TableContext) -> list[InputPartition]:
+        def work(state: TableState, _: TableContext) -> list[InputPartition]:
             assert state.snapshot is not None
+            context = self._catalog.under(self._schema_id, state.snapshot.schema_id)
             if end is not None:
                 _expect_same(state.snapshot, end)
             predicate = parse(self._where, context.schema.fields) if self._where is not None else None
@@ -225,7 +241,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._catalog.read_as_of(AsOf(snapshot=id), work)
 
     def _changes(self, after: int, end: Offset) -> list[InputPartition]:
-        """Plan a read of the changes after a snapshot up to ``end``. Clauses: CHG-27."""
+        """Plan a read of the changes after a snapshot up to ``end``. Clauses: CHG-27, CHG-39."""
         wanted = ChangeRange(after, end["snapshot"])
         if self._fails:
             found = self._between(wanted)
@@ -239,7 +255,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         else:
             found = self._known(wanted)
         return change_partitions(
-            self._catalog, found, self._schema, self._where, wanted, complete=self._fails
+            *(self._catalog, found, self._schema, self._where, wanted),
+            complete=self._fails,
+            schema_id=self._schema_id,
         )
 
     def _between(self, wanted: ChangeRange) -> list[Snapshot]:
