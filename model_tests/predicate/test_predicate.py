@@ -365,6 +365,7 @@ def test_a_regular_expression_finds_what_java_finds(pattern: str, expected: set[
         ("(k = 1", "line 1"),
         ("nosuch = 1", "columns are id, k, n"),
         ("x.k = 1", "x is not known here"),
+        ("k.x = 1", "fields inside of a column are not read here"),
         ("k", "condition"),
         ("s", "condition"),
         ("k = (SELECT 1)", "SELECT"),

@@ -129,6 +129,8 @@ class Resolver:
     def column(self, node: Node) -> Expression:
         table = node.table
         if table and table.lower() not in {alias.lower() for alias in self.scope.tables if alias}:
+            if self.scope.find("", table):
+                raise self.error("fields inside of a column are not read here; name the whole column", node)
             problem = f"{table} is not known here; columns are {', '.join(self.scope.names)}"
             raise UnknownColumnError(str(self.error(problem, node)))
         same = self.scope.find(table, node.name)
