@@ -130,6 +130,16 @@ def test_what_is_named_twice_is_deleted_once(lake: Any) -> None:
     assert (list(table.tags()), list(table.branches())) == (["tg"], ["b"])
 
 
+@covers("WH-14")
+def test_letter_case_is_changed_and_fields_may_be_called_like_columns(lake: Any) -> None:
+    lake.sql("CREATE TABLE f (id INT, v STRING, r STRUCT<x: INT>) TBLPROPERTIES ('primary-key' = 'id')")
+    lake.sql("ALTER TABLE f RENAME COLUMN r.x TO ID")
+    lake.sql("ALTER TABLE f ADD COLUMN r.V INT")
+    lake.sql("ALTER TABLE f RENAME COLUMN v TO V")
+    fields = lake.sql("SELECT * FROM f").schema
+    assert [fields.names, fields["r"].dataType.names] == [["id", "V", "r"], ["ID", "V"]]
+
+
 @covers("WH-14", "WH-15")
 def test_a_doubled_quote_is_a_quote(lake: Any) -> None:
     lake.sql(

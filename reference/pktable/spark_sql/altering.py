@@ -60,10 +60,12 @@ def _alteration(table: Table, words: Words) -> Change:
         words.any_of("COLUMN", "COLUMNS")
         return _addition(table, words.group() if words.sees("(") else words.parts())
     if words.take("RENAME", "COLUMN"):
-        old = field_of(table.schema, words.name())
+        path = words.name()
+        old = field_of(table.schema, path)
         words.expect("TO")
         new = str(words.name())
-        expect_other_than(table.schema, new, but=old)
+        if len(path.parts) == 1:
+            expect_other_than(table.schema, new, but=old)
         return partial(table.alter, rename={old: new})
     if words.take("DROP", "PARTITION") or words.take("DROP", "IF", "EXISTS", "PARTITION"):
         return _dropped_partitions(table, words)

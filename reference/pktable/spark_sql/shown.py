@@ -76,6 +76,7 @@ def show(queries: Queries, words: Words) -> DataFrame | None:
         if words.sees("("):
             wanted = [part.written.strip("'\"") for part in words.group()]
             options = [(name, value) for name, value in options if name in wanted]
+        words.expect_end()
         return frame_of_rows(queries.spark, "key STRING, value STRING", options)
     if words.take("TAGS"):
         table = _named(queries, words)
