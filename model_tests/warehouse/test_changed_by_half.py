@@ -10,7 +10,7 @@ import pktable
 import pytest
 from pktable import InvalidRequestError, SnapshotNotFoundError
 from pktable_spec.covers import covers
-from pyspark.errors import ParseException
+from pyspark.errors import AnalysisException, ParseException
 
 from model_tests.backends.spark_session import spark_session
 
@@ -160,3 +160,87 @@ def test_a_doubled_quote_is_a_quote(lake: Any) -> None:
     for read in (lake.sql, lake.warehouse.query):
         with pytest.raises(SnapshotNotFoundError, match="early'"):
             read("SELECT v FROM half.q VERSION AS OF 'early''x'")
+
+
+TAKEN_AS_SOMETHING_ELSE = (
+    "/* /* */ DELETE FROM t -- */ SELECT nosuch FROM t",
+    "UPDATE t SET k = 0 WHERE id = 1 -- c \\\n OR id = 2",
+    "DELETE FROM t -- c \\\n WHERE id = 1",
+    "UPDATE t SET",
+    "UPDATE t SET k = 1,",
+    "UPDATE t SET k = 1,, v = 'x'",
+    "UPDATE t SET `t.k` = 5",
+    "TRUNCATE TABLE t PARTITION (p = 'x',)",
+    "TRUNCATE TABLE t PARTITION ()",
+    "ALTER TABLE t DROP COLUMNS (v,)",
+    "ALTER TABLE t ADD COLUMNS (z INT,)",
+    *(
+        "MERGE INTO t USING t s ON t.id = s.id + 8 WHEN NOT MATCHED THEN "
+        f"INSERT {columns} VALUES (s.id, s.p, 1, 2)"
+        for columns in ("(id, p, k, k)", "(id garbage, p, k, v)", "(id = 5, p, k, v)", "(id, p, k K, v)")
+    ),
+    "INSERT INTO t BY NAME (id, v, k, p) SELECT 9 AS id, 'n' AS v, 9 AS k, 'x' AS p",
+    "INSERT OVERWRITE t REPLACE WHERE p = 'x' SELECT 9, 'n', 9, 'x'",
+    "INSERT t VALUES (9, 'n', 9, 'x')",
+    "INSERT OVERWRITE t PARTITION () VALUES (9, 'n', 9, 'x')",
+    "CREATE TABLE t2 (id INT) COMMENT 'a' COMMENT 'b'",
+    "CREATE TABLE t2 (id INT, p INT) PARTITIONED BY (id) PARTITIONED BY (p)",
+    "CREATE TABLE t2 (id INT, p INT) PARTITIONED BY ()",
+    "CREATE TABLE t2 (id INT) OPTIONS ('bucket' = '2') TBLPROPERTIES ('bucket' = '1')",
+    "CREATE TABLE t2 (id INT) TBLPROPERTIES ('comment' = 'b') COMMENT 'a'",
+    "CREATE TABLE t2 (id INT, p INT) PARTITIONED BY (p) TBLPROPERTIES ('partition' = 'id')",
+    "CREATE TABLE t2 (id INT) TBLPROPERTIES (comment = NULL)",
+    "CREATE TABLE t2 (id INT) TBLPROPERTIES ('primary-key' = 'id,,id')",
+    "CREATE TABLE t2 (id: INT)",
+    "CREATE TABLE t2 (struct<a: int, b: string>)",
+    "CREATE TEMPORARY VIEW w (a, b, c, d) AS SELECT * FROM t",
+    "CREATE TEMPORARY VIEW t AS SELECT 99 AS id",
+    "CREATE TEMPORARY VIEW t AS SELECT * FROM t",
+    "USE paimon.half.garbage",
+    "SHOW TABLES LIKE",
+    "SHOW TBLPROPERTIES t garbage",
+)  # fmt: skip
+
+
+@covers("WH-10", "WH-14")
+@pytest.mark.parametrize("statement", TAKEN_AS_SOMETHING_ELSE)
+def test_a_statement_that_says_something_else_changes_nothing(lake: Any, statement: str) -> None:
+    root = Path(lake.warehouse.table("half.t").path)
+    before = files(root.parent)
+    with pytest.raises((InvalidRequestError, AnalysisException)):
+        lake.sql(statement)
+    assert files(root.parent) == before
+
+
+@covers("WH-10")
+def test_a_negative_parameter_after_a_minus_begins_no_comment(lake: Any) -> None:
+    (row,) = lake.sql("UPDATE t SET k = 10 -:p WHERE id = 99", {"p": -5}).collect()
+    assert row["num_affected_rows"] == 0
+
+
+@covers("WH-10")
+def test_a_view_keeps_its_database_and_is_not_changed(lake: Any) -> None:
+    lake.sql("CREATE TEMPORARY VIEW kept AS TABLE t")
+    lake.sql("CREATE OR REPLACE TEMPORARY VIEW upon AS SELECT id FROM kept")
+    lake.sql("CREATE DATABASE empty")
+    lake.sql("USE empty")
+    try:
+        assert lake.sql("SELECT count(*) FROM upon").collect()[0][0] == 4
+    finally:
+        lake.sql("USE half")
+    for statement, message in (
+        ("DELETE FROM kept", "a temporary view cannot be changed"),
+        ("INSERT INTO kept VALUES (9, 'n', 9, 'x')", "a temporary view cannot be changed"),
+        ("TRUNCATE TABLE kept", "a temporary view cannot be changed"),
+        ("DROP VIEW kept garbage", "expected the end"),
+        ("CREATE OR REPLACE TEMPORARY VIEW kept AS SELECT * FROM upon", "table kept: neither"),
+    ):
+        with pytest.raises(InvalidRequestError, match=message):
+            lake.sql(statement)
+    with pytest.raises(InvalidRequestError, match="table nowhere: neither"):
+        lake.sql("CREATE OR REPLACE TEMPORARY VIEW kept AS SELECT nosuch FROM nowhere")
+    assert lake.sql("SELECT count(*) FROM upon").collect()[0][0] == 4
+    lake.sql("CREATE OR REPLACE TEMPORARY VIEW kept AS SELECT 1 AS id")
+    assert lake.sql("SELECT * FROM upon").collect()[0][0] == 1
+    for view in ("upon", "kept"):
+        lake.sql(f"DROP VIEW {view}")

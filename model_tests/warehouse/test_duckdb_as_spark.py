@@ -209,6 +209,9 @@ SELECT id FROM t UNION SELECT id FROM r INTERSECT SELECT 1 ORDER BY id
 SELECT b FROM t EXCEPT ALL SELECT true ORDER BY b
 SELECT * FROM VALUES (1, 'a'), (2.5, NULL) AS v (p, q) ORDER BY p
 VALUES (1, 'a')
+VALUES (2), (1), (3) ORDER BY col1 DESC LIMIT 2 OFFSET 1
+SELECT id, k FROM t ORDER BY (1) DESC
+SELECT id FROM t UNION ALL SELECT id FROM t ORDER BY (1) DESC
 SELECT id, rank() OVER (PARTITION BY b ORDER BY v) r, row_number() OVER (ORDER BY x, id) FROM t ORDER BY id
 SELECT id, sum(id) OVER (ORDER BY b), lag(s) OVER (ORDER BY id), lead(m, 2, 0) OVER (ORDER BY id) FROM t ORDER BY 1
 SELECT id, avg(m) OVER (ORDER BY id ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) FROM t ORDER BY id
@@ -289,6 +292,17 @@ REFUSALS = {
     "SELECT rank() OVER () FROM t": "expected ORDER BY",
     "SELECT row_number() OVER (PARTITION BY b) FROM t": "expected ORDER BY",
     "SELECT lag(id) OVER () FROM t": "expected ORDER BY",
+    "FROM t |> LIMIT 3 |> AGGREGATE count(*) AS c": "|> is not supported here",
+    "FROM t |> UNION ALL SELECT 9": "is not",
+    "SELECT + s FROM t": "+ before a value is not supported here",
+    "SELECT id FROM t ORDER BY +1": "+ before a value is not supported here",
+    "SELECT id FROM t ORDER BY -1": "expected a position of 1 or more",
+    "SELECT id FROM t GROUP BY (-1)": "expected a position of 1 or more",
+    "SELECT id FROM t LIMIT 50 PERCENT": "is not supported here",
+    "SELECT id FROM t LIMIT '1'": "expected a number of rows as a literal",
+    "SELECT t.id FROM t OUTER JOIN r ON t.id = r.n": "there is no such join",
+    "SELECT t.id FROM t RIGHT SEMI JOIN r ON t.id = r.n": "there is no such join",
+    "SELECT nosuch.t.* FROM t": "expected the name or the alias of one table",
     "SELECT lag(id, k) OVER (ORDER BY id) FROM t": "expected a number of rows as a literal",
     "SELECT lag(id, 1, 'x') OVER (ORDER BY id) FROM t": "expected a default of INT",
     "SELECT sum(id) OVER (ORDER BY id RANGE BETWEEN 1 PRECEDING AND CURRENT ROW) FROM t": "expected a frame of ROWS",

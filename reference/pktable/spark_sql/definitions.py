@@ -20,13 +20,14 @@ from pyspark.sql.types import StructField, StructType
 
 from pktable.spark_sql.queries import Queries
 from pktable.spark_sql.rows import aligned, outcome
-from pktable.sql.names import BY_PATH, Found
-from pktable.sql.references import NotUnderstoodError, references
+from pktable.sql.names import BY_PATH, Found, View
+from pktable.sql.references import NotUnderstoodError, references, selecting
 from pktable.sql.words import Words
 from pktable.table import Table
 from pktable.warehouse import Warehouse
 
 PROVIDERS: Final = ("paimon", BY_PATH)
+NUMBER_OR_FLAG: Final = re.compile(r"[+-]?\s*[\d.]+\w*|true|false", re.I)
 KEY, COMMENT, PARTITION = "primary-key", "comment", "partition"
 
 
@@ -40,6 +41,8 @@ def create(queries: Queries, words: Words, args: Any) -> DataFrame | None:
     if kind == "VIEW":
         return _create_view(queries, words, args, replaces=replaces, temporary=temporary)
     if kind is None or temporary or is_global:
+        return None
+    if replaces and kind != "TABLE":
         return None
     if_not_exists = words.take("IF", "NOT", "EXISTS")
     if kind == "TABLE":
@@ -55,14 +58,14 @@ def _create_view(
 ) -> DataFrame | None:
     """Keep a query under a name; None if it names no table of ours. It is read again at each use."""
     name = words.name()
+    at = words.at  # what is between the name and AS is not kept
     if words.sees("("):
         words.group()
-    at = words.at
     words.until("AS")
     plain = words.at == at
     if not words.take("AS"):
         return None
-    query = words.rest()
+    query = selecting(words.rest())
     views = queries.names.views
     try:
         names = [one.parts for one in references(query)]
@@ -76,8 +79,13 @@ def _create_view(
         if (len(parts) == 1 and parts[0].lower() in views) or queries.names.find(parts) is not None
     ]
     if not ours:
-        views.pop(key, None) if replaces else None
-        return None
+        if key not in views or not temporary:
+            return None
+        if not replaces:
+            raise InvalidRequestError(f"CREATE VIEW {name}: it is there already; write CREATE OR REPLACE")
+        result = queries.spark.sql(words.text, args)
+        del views[key]
+        return result
     if not temporary or len(name.parts) > 1 or not plain or args:
         raise InvalidRequestError(
             f"CREATE VIEW {name}: expected CREATE TEMPORARY VIEW name AS a query without parameters, because a view of "
@@ -85,12 +93,20 @@ def _create_view(
         )
     if key in views and not replaces:
         raise InvalidRequestError(f"CREATE VIEW {name}: it is there already; write CREATE OR REPLACE")
+    if queries.names.find(name.parts) is not None:
+        raise InvalidRequestError(f"CREATE VIEW {name}: a table has this name; give the view another one")
     if any(parts[-1].lower() == key and len(parts) == 1 for parts in ours):
         raise InvalidRequestError(
             f"CREATE VIEW {name}: its query names {name} itself; give the view another name"
         )
-    queries.frame(query)  # says now what is wrong with it
-    views[key] = query
+    former = views.pop(key, None)  # its query may name no view that names it
+    try:
+        queries.frame(query)  # says now what is wrong with it
+    except BaseException:
+        if former is not None:
+            views[key] = former
+        raise
+    views[key] = View(query, queries.names.database)
     return nothing(queries)
 
 
@@ -103,13 +119,20 @@ def _create_table(
     options: dict[str, str] = {}
     partition: list[str] = []
     comment, query = "", None
-    while words.peek() is not None:
+    clauses: list[str] = []
+    while (word := words.peek()) is not None:
+        clause = "TBLPROPERTIES" if word.upper == "OPTIONS" else word.upper
+        if clause in clauses:
+            raise InvalidRequestError(f"CREATE TABLE {name}: {word.upper} is given twice")
+        clauses.append(clause)
         if words.take("USING"):
             provider = str(words.name())
             if provider.lower() not in PROVIDERS:
                 return None
         elif words.take("PARTITIONED", "BY"):
             partition = [_one_name(part, "PARTITIONED BY") for part in words.group()]
+            if not partition:
+                raise InvalidRequestError(f"CREATE TABLE {name}: expected columns after PARTITIONED BY")
         elif words.any_of("TBLPROPERTIES", "OPTIONS"):
             options |= properties(words)
         elif words.take("COMMENT"):
@@ -127,9 +150,18 @@ def _create_table(
         return nothing(queries)
     if (columns is None) == (query is None):
         raise InvalidRequestError("CREATE TABLE: expected either columns, or AS and a query")
+    if doubled := [
+        one for one, given in ((PARTITION, partition), (COMMENT, comment)) if given and one in options
+    ]:
+        raise InvalidRequestError(f"CREATE TABLE {name}: {doubled[0]} is given by a clause and by a property")
     rows = None if query is None else queries.frame(query, args)
     if rows is None:
         struct = struct_of(", ".join(part.written for part in columns or ()))
+        first = (columns or [words])[0]  # another part may be one of a type that has commas
+        if not columns or first.name().parts != (struct.names[0],) or first.sees(":"):
+            raise InvalidRequestError(
+                f"CREATE TABLE {name}: expected columns, each with its name and its type"
+            )
     else:
         struct = StructType([StructField(field.name, field.dataType) for field in rows.schema])
     table = define(warehouse, place.name, struct, options, partition, comment)
@@ -190,8 +222,12 @@ def drop(queries: Queries, words: Words) -> DataFrame | None:
         return None
     if_exists = words.take("IF", "EXISTS")
     if kind == "VIEW":
-        name = words.name()
-        return None if queries.names.views.pop(str(name).lower(), None) is None else nothing(queries)
+        key = str(words.name()).lower()
+        if key not in queries.names.views:
+            return None
+        words.expect_end()
+        del queries.names.views[key]
+        return nothing(queries)
     if kind == "TABLE":
         parts = words.name().parts
         place = queries.names.place(parts)
@@ -231,6 +267,8 @@ def properties(words: Words) -> dict[str, str]:
         word = part.peek()
         found[name] = part.string() if word and word.is_text else part.constant()
         part.expect_end()
+        if word and not word.is_text and not NUMBER_OR_FLAG.fullmatch(found[name]):
+            raise InvalidRequestError(f"property {name}: expected a text in quotes, found {found[name]}")
     return found
 
 
@@ -283,7 +321,10 @@ def one_part(words: Words) -> str:
 
 
 def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
+    names = [name.strip() for name in text.split(",")]
+    if text.strip() and not all(names):
+        raise InvalidRequestError(f"{text!r}: expected names of columns with commas between them")
+    return [name for name in names if name]
 
 
 def nothing(queries: Queries) -> DataFrame:

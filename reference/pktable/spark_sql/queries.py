@@ -119,7 +119,11 @@ class Queries:
         if len(reference.parts) == 1 and (view := self.names.views.get(reference.parts[0].lower())):
             if reference.travel is not None or reference.changes is not None:
                 raise InvalidRequestError(f"{reference.parts[0]}: a view has no versions")
-            return self.frame(view)
+            database, self.names.database = self.names.database, view.database
+            try:
+                return self.frame(view.query)
+            finally:
+                self.names.database = database
         found = self.names.find(reference.parts)
         if found is None:
             return None

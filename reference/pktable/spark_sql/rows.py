@@ -49,10 +49,15 @@ def insert(queries: Queries, words: Words, args: Any, ctes: str = "") -> DataFra
     """Carry out an INSERT; None if its table is none of ours. ``ctes``: the WITH before it. Clauses: WH-13."""
     words.expect("INSERT")
     replaces = words.any_of("INTO", "OVERWRITE") == "OVERWRITE"
+    into = words.words[words.at - 1].upper
     words.take("TABLE")
-    found = queries.names.find(words.name().parts)
+    found = _found(queries, words.name().parts)
     if found is None:
         return None
+    if into not in ("INTO", "OVERWRITE"):
+        raise InvalidRequestError(
+            f"INSERT {found.name}: expected INTO or OVERWRITE before the name of the table"
+        )
     table = _target(queries, found)
     given = _partition(words, table.schema) if words.take("PARTITION") else {}
     fixed = {name: text for name, text in given.items() if text is not None}
@@ -63,12 +68,16 @@ def insert(queries: Queries, words: Words, args: Any, ctes: str = "") -> DataFra
     where = None
     if words.take("REPLACE"):
         words.expect("WHERE")
+        if replaces or given:
+            raise InvalidRequestError("INSERT: REPLACE WHERE goes with INTO, and without PARTITION")
         where = words.until(*QUERIES[:-1])
     by_name = words.take("BY", "NAME")
     columns = None
     following = words.peek(1)
     if words.sees("(") and (following is None or following.upper not in QUERIES):
-        columns = [column_of(table.schema, part.written) for part in words.group()]
+        if by_name:
+            raise words.problem("a query after BY NAME")
+        columns = [column_named(table.schema, part.whole_name()) for part in words.group()]
     rows = queries.frame(ctes + words.query(), args)
     rows = aligned(rows, table.schema, columns, fixed, by_name=by_name)
     dynamic = replaces and len(fixed) < len(table.schema.partition_keys) and _is_dynamic(queries)
@@ -89,7 +98,7 @@ def _partition(words: Words, schema: TableSchema) -> dict[str, str | None]:
     """Read ``(name = value, name, …)``; return the text of each value by column. Raises InvalidRequestError."""
     given: dict[str, str | None] = {}
     for part in words.group():
-        name = column_of(schema, str(part.name()))
+        name = column_named(schema, part.name())
         if name not in schema.partition_keys:
             raise InvalidRequestError(
                 f"PARTITION: {name} is no partition column; those are {', '.join(schema.partition_keys) or 'none'}"
@@ -98,6 +107,8 @@ def _partition(words: Words, schema: TableSchema) -> dict[str, str | None]:
             raise InvalidRequestError(f"PARTITION: column {name} is given twice")
         given[name] = part.constant() if part.take("=") else None
         part.expect_end()
+    if not given:
+        raise InvalidRequestError("PARTITION: expected columns, found none")
     return given
 
 
@@ -193,7 +204,7 @@ def delete(queries: Queries, words: Words) -> DataFrame | None:
 def truncate(queries: Queries, words: Words) -> DataFrame | None:
     """Carry out a TRUNCATE TABLE; None if its table is none of ours."""
     words.expect("TRUNCATE", "TABLE")
-    found = queries.names.find(words.name().parts)
+    found = _found(queries, words.name().parts)
     if found is None:
         return None
     table = _target(queries, found)
@@ -278,7 +289,9 @@ def _with_clause(
     else:
         if words.take("*"):
             return builder.when_not_matched_insert_all(condition)
-        columns = [column_of(schema, str(part.name()), aliases[0]) for part in words.group()]
+        columns = [column_named(schema, part.whole_name(), aliases[0]) for part in words.group()]
+        if len(set(columns)) != len(columns):
+            raise InvalidRequestError(f"MERGE: expected each column once, found {', '.join(columns)}")
         words.expect("VALUES")
         values = [part.written for part in words.group()]
         if len(values) != len(columns):
@@ -292,8 +305,7 @@ def _assignments(words: Words, schema: TableSchema, aliases: Sequence[str], end:
     """Read ``name = value, …`` up to the keyword ``end``. Raises InvalidRequestError."""
     given: dict[str, str] = {}
     for part in words.parts(end):
-        name = part.name()
-        column = column_of(schema, str(name), *aliases)
+        column = column_named(schema, part.name(), *aliases)
         part.expect("=")
         if column in given:
             raise InvalidRequestError(f"SET: column {column} is given twice")
@@ -303,12 +315,19 @@ def _assignments(words: Words, schema: TableSchema, aliases: Sequence[str], end:
     return given
 
 
-def column_of(schema: TableSchema, name: str, *aliases: str) -> str:
-    """Return the column that ``name`` means in SQL, where letter case does not count. Raises InvalidRequestError."""
-    plain = name.strip().strip("`")
-    for alias in aliases:
-        if plain.lower().startswith(f"{alias.lower()}."):
-            plain = plain[len(alias) + 1 :]
+def column_named(schema: TableSchema, name: Name, *aliases: str) -> str:
+    """Return the column that a name means, with one of ``aliases`` before it or none. Raises InvalidRequestError."""
+    *before, last = name.parts
+    if before and (len(before) > 1 or before[0].lower() not in {alias.lower() for alias in aliases}):
+        raise InvalidRequestError(
+            f"column {name} is not in the table, and a field inside of a column cannot be given alone; columns are "
+            f"{', '.join(schema.value_names)}"
+        )
+    return column_of(schema, last)
+
+
+def column_of(schema: TableSchema, plain: str) -> str:
+    """Return the column of a name in SQL, where letter case does not count. Raises InvalidRequestError."""
     if plain in schema.value_names:
         return plain
     same = [one for one in schema.value_names if one.lower() == plain.lower()]
@@ -321,11 +340,20 @@ def column_of(schema: TableSchema, name: str, *aliases: str) -> str:
 def _named(queries: Queries, words: Words, *, but: str) -> tuple[Table, str] | None:
     """Return the table that follows, and its alias or name; None if it is none of ours. ``but``: the word after it."""
     name = words.name()
-    found = queries.names.find(name.parts)
+    found = _found(queries, name.parts)
     if found is None:
         return None
     alias = words.alias(but=(but,)) or name.parts[-1]
     return _target(queries, found), alias
+
+
+def _found(queries: Queries, parts: Sequence[str]) -> Found | None:
+    """Return the table of a name, None if it is none of ours. Raises InvalidRequestError for a view of this session."""
+    if len(parts) == 1 and parts[0].lower() in queries.names.views:
+        raise InvalidRequestError(
+            f"{parts[0]}: a temporary view cannot be changed; name the table in its query"
+        )
+    return queries.names.find(parts)
 
 
 def _target(queries: Queries, found: Found) -> Table:

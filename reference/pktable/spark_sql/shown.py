@@ -29,14 +29,16 @@ def show(queries: Queries, words: Words) -> DataFrame | None:
     words.expect("SHOW")
     names = queries.names
     if words.any_of(*DATABASES):
-        if words.any_of("IN", "FROM"):
-            words.name()
+        if words.any_of("IN", "FROM") and words.name().parts != (names.catalog,):
+            return None
         there = sorted({DEFAULT, *names.warehouse.databases()})  # it is made when it is needed
         return frame_of_rows(queries.spark, "namespace STRING", [(one,) for one in _like(words, there)])
     if words.take("TABLES"):
         database = names.database
         if words.any_of("IN", "FROM"):
             given = words.name().parts
+            if len(given) > 2 or (len(given) == 2 and given[0].lower() != names.catalog.lower()):
+                return None
             if given[-1] not in names.warehouse.databases() and names.is_sparks_database(".".join(given)):
                 return None
             database = given[-1]
@@ -128,12 +130,16 @@ def describe(queries: Queries, words: Words) -> DataFrame | None:
 def use(queries: Queries, words: Words) -> DataFrame | None:
     """Carry out a USE; None if it names nothing of ours. Clauses: WH-10."""
     words.expect("USE")
-    words.any_of("DATABASE", "SCHEMA", "NAMESPACE", "CATALOG")
+    kind = words.any_of("DATABASE", "SCHEMA", "NAMESPACE", "CATALOG")
     parts = words.name().parts
     words.expect_end()
     names = queries.names
-    if parts[0].lower() == names.catalog.lower():
+    if kind == "CATALOG" and (len(parts) > 1 or parts[0].lower() != names.catalog.lower()):
+        return None
+    if parts[0].lower() == names.catalog.lower() and (len(parts) > 1 or kind in (None, "CATALOG")):
         parts = parts[1:] or (DEFAULT,)
+        if len(parts) > 1:
+            raise InvalidRequestError(f"USE {'.'.join(parts)}: expected the name of a database")
     elif len(parts) > 1 or (
         parts[0] not in (*names.warehouse.databases(), DEFAULT) and names.is_sparks_database(parts[0])
     ):
@@ -209,8 +215,7 @@ def _plain(text: str) -> str:
 
 def _like(words: Words, names: Iterable[str]) -> list[str]:
     """Read LIKE and a pattern, ``*`` for any text and ``|`` for or, and return the names that are like it."""
-    words.take("LIKE")
-    if words.peek() is None:
+    if not words.take("LIKE") and words.peek() is None:
         return list(names)
     patterns = words.string().split("|")
     words.expect_end()

@@ -60,6 +60,45 @@ TABLE: Final = "__pktable_"
 """How the names begin under which the translation finds the tables of a query."""
 
 
+BEFORE_SIGNS: Final = frozenset(
+    {
+        *(
+            "L_PAREN",
+            "COMMA",
+            "SELECT",
+            "DISTINCT",
+            "WHERE",
+            "HAVING",
+            "ON",
+            "AND",
+            "OR",
+            "NOT",
+            "CASE",
+            "WHEN",
+            "THEN",
+        ),
+        *(
+            "ELSE",
+            "BETWEEN",
+            "IN",
+            "VALUES",
+            "EQ",
+            "NEQ",
+            "LT",
+            "LTE",
+            "GT",
+            "GTE",
+            "PLUS",
+            "DASH",
+            "STAR",
+            "SLASH",
+        ),
+        *("THEN", "DIV", "MOD", "DPIPE", "NULLSAFE_EQ"),
+    }
+)
+"""The kinds of words after which a plus has no value before it."""
+
+
 class NeedsSparkError(InvalidRequestError):
     """A statement that is not understood without Spark. ``problem``: why."""
 
@@ -111,6 +150,7 @@ def query(warehouse: Warehouse, text: str, *, database: str = DEFAULT) -> pa.Tab
     words = Words.of(selecting(text))
     if words.first.upper() not in QUERIES:
         raise NeedsSparkError(f"sql: {words.first.upper()} needs Spark, only queries do without")
+    _expect_known_signs(words)
     try:
         found = references(words.text)
     except NotUnderstoodError as problem:
@@ -141,6 +181,17 @@ def query(warehouse: Warehouse, text: str, *, database: str = DEFAULT) -> pa.Tab
         raise NeedsSparkError(_as_written(str(problem), written)) from None
     rows = _computed(translated.text, sources.values())
     return _declared(rows, [(_as_written(name, written), kind) for name, kind in translated.columns])
+
+
+def _expect_known_signs(words: Words) -> None:
+    """Raise NeedsSparkError for what sqlglot reads as something else: ``|>``, and a plus with one value."""
+    for before, word in zip((None, *words.words), words.words, strict=False):
+        if word.kind == "PIPE_GT":
+            raise NeedsSparkError("sql: |> is not supported here")
+        if word.kind == "PLUS" and (
+            before is None or before.kind in BEFORE_SIGNS or before.upper in ("SELECT", "BY")
+        ):
+            raise NeedsSparkError("sql: + before a value is not supported here")
 
 
 def _as_written(text: str, written: Mapping[str, str]) -> str:

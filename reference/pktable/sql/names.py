@@ -44,9 +44,17 @@ class Found:
         return f"{self.database}.{self.table}" if self.database else self.table
 
 
+@dataclass(frozen=True)
+class View:
+    """The query of a temporary view, and the database in which it was made."""
+
+    query: str
+    database: str
+
+
 @dataclass
 class Names:
-    """Looks names up. ``database``: the current one. ``views``: queries by name, in small letters.
+    """Looks names up. ``database``: the current one. ``views``: by their names in small letters.
 
     ``is_sparks``, ``is_sparks_database``: whether Spark has a table or view, or a database, of a name as SQL has it.
     """
@@ -56,7 +64,7 @@ class Names:
     is_sparks: Callable[[str], bool]
     is_sparks_database: Callable[[str], bool]
     database: str = DEFAULT
-    views: dict[str, str] = field(default_factory=dict)
+    views: dict[str, View] = field(default_factory=dict)
 
     def find(self, parts: Sequence[str]) -> Found | None:
         """Return the table of ours that a name means, None if it is none.

@@ -46,6 +46,7 @@ OF_SELECT: Final = frozenset(
     }
 )
 OF_SET: Final = frozenset({"this", "expression", "distinct", "order", "limit", "offset", "with_"})
+OF_VALUES: Final = frozenset({"expressions", "alias", "order", "limit", "offset", "with_"})
 OF_SUBQUERY: Final = frozenset({"this", "alias", "order", "limit", "offset", "with_"})
 OF_JOIN: Final = frozenset({"this", "side", "kind", "method", "on", "using"})
 
@@ -80,7 +81,8 @@ class Translation:
         if isinstance(node, exp.Select):
             return self._select(node, outer, known)
         if isinstance(node, exp.Values):
-            return self._values(node)
+            self._expect_only(node, OF_VALUES)
+            return self._modified(node, self._values(node))
         raise _problem(node, "this kind of query is not supported here")
 
     def _with(self, node: Node, outer: Scope | None, known: Mapping[str, Query]) -> Mapping[str, Query]:
@@ -124,7 +126,7 @@ class Translation:
             resolver = self._resolver(scope, {})
             positions = [
                 resolver.ordered(one, lambda inner: str(_position(inner, query.columns)))
-                if _is_number(one.this)
+                if _is_number(_plain(one.this))
                 else resolver.ordered(one)
                 for one in order.expressions
             ]
@@ -136,7 +138,9 @@ class Translation:
         for name in ("limit", "offset"):
             clause = node.args.get(name)
             value = None if clause is None else clause.args.get("expression")
-            if clause is not None and not (isinstance(value, exp.Literal) and value.name.isdecimal()):
+            if clause is not None:
+                self._expect_only(clause, frozenset({"expression"}))
+            if clause is not None and not _is_number(value):
                 raise _problem(clause, "expected a number of rows as a literal")
             found += "" if value is None else f" {name.upper()} {value.name}"
         return found
@@ -191,6 +195,8 @@ class Translation:
             if isinstance(star, exp.Star):
                 if any(star.args.values()):
                     raise _problem(one, "* with EXCEPT or another word is not supported here")
+                if isinstance(one, exp.Column) and one.args.get("db"):
+                    raise _problem(one, "expected the name or the alias of one table before .*")
                 found = list(scope.star(one.table if isinstance(one, exp.Column) else ""))
                 if not found:
                     raise _problem(one, "there are no columns of that")
@@ -209,7 +215,9 @@ class Translation:
         every = clause.args.get("all")
         self._expect_only(clause, frozenset({"expressions", "all"}))
         found = []
-        for one in clause.expressions:
+        if not clause.expressions and not every:
+            raise _problem(node, "expected values after GROUP BY")
+        for one in map(_plain, clause.expressions):
             if _is_number(one):
                 item = items[_position(one, items) - 1]
             elif isinstance(one, exp.Column) and not resolver.scope.find(one.table, one.name):
@@ -229,6 +237,7 @@ class Translation:
         inside = self._of_items(items, resolver)
 
         def place(node: Node) -> str:
+            node = _plain(node)
             if _is_number(node):
                 number = _position(node, items)
             else:
@@ -274,6 +283,8 @@ class Translation:
             or str(join.args.get("method") or "") not in ("", "NATURAL")
         ):
             raise _problem(join, "this kind of join is not supported here")
+        if (kind == "OUTER" and not SIDES[side]) or (KINDS[kind] and side not in ("", "LEFT")):
+            raise _problem(join, "there is no such join")
         before = Relations(dict(scope.tables), list(scope.relations), dict(scope.merged), scope.outer)
         relation = self._relation(join.this, scope, known)
         right = scope.relations[-1]
@@ -321,6 +332,7 @@ class Translation:
         if isinstance(node, exp.Subquery) and not isinstance(node.this, exp.Table):
             query = _renamed(self._query(node, None, known), node.args.get("alias"))
         elif isinstance(node, exp.Values):
+            self._expect_only(node, frozenset({"expressions", "alias"}))
             query = self._values(node)
         elif isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
             self._expect_only(node, frozenset({"this", "alias"}))
@@ -424,12 +436,20 @@ def _own_name(node: Node) -> str:
     return str(node.sql(SPARK, normalize_functions="lower")).replace("count(*)", "count(1)")
 
 
+def _plain(node: Node) -> Node:
+    """Return what ORDER BY or GROUP BY names without parentheses. Raises InvalidRequestError for a position below 0."""
+    inner = bare(node)
+    if isinstance(inner, exp.Neg) and _is_number(bare(inner.this)):
+        raise _problem(node, "expected a position of 1 or more")
+    return inner
+
+
 def _is_number(node: Node) -> bool:
     return isinstance(node, exp.Literal) and not node.is_string and str(node.name).isdecimal()
 
 
 def _position(node: Node, items: Sequence[Any]) -> int:
-    number = int(node.name)
+    number = int(_plain(node).name)
     if not 1 <= number <= len(items):
         raise InvalidRequestError(
             f"sql: position {number}: expected one of the {len(items)} columns of SELECT"

@@ -92,7 +92,7 @@ def references(text: str) -> list[Reference]:
         raise NotUnderstoodError(
             f"{place}, at {found.get('highlight', '')!r}: {found.get('description')}"
         ) from None
-    except errors.SqlglotError as error:
+    except (errors.SqlglotError, AssertionError) as error:  # which it raises for some queries with |>
         raise NotUnderstoodError(str(error).partition("\n")[0]) from None
     except RecursionError:
         raise NotUnderstoodError("it is nested too deeply") from None

@@ -19,7 +19,8 @@ from sqlglot import errors, exp
 
 from pktable.predicate.dialect import SPARK
 
-BLANK: Final = re.compile(r"(?:\s+|--[^\n]*(?:\n|$)|/\*.*?\*/)*", re.S)
+BLANK: Final = re.compile(r"(?:\s+|--[^\n]*(?:\n|$))*")
+CONTINUED: Final = re.compile(r"--[^\n]*\\\r?(?:\n|$)")
 FIRST: Final = re.compile(r"[A-Za-z_]\w*")
 OPENING, CLOSING = ("(", "[", "{"), (")", "]", "}")
 QUERIES: Final = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "(")
@@ -76,8 +77,7 @@ class Words:
         """Return the words of one statement, a semicolon at its end left out. Raises InvalidRequestError."""
         if not isinstance(text, str):
             raise InvalidRequestError(f"sql: expected the text of a statement, found {type(text).__name__}")
-        blank = BLANK.match(text)
-        begin = blank.end() if blank else 0
+        begin = _after_blank(text)
         first = FIRST.match(text, begin)
         found = []
         # The tokenizer takes what follows CALL or SHOW as one text, so it does not see the first word.
@@ -89,6 +89,12 @@ class Words:
         except errors.TokenError:
             raise InvalidRequestError("sql: a quote or a comment is not closed") from None
         found += [word for one in tokens for word in _apart(one, begin, text)]
+        ends = [0, *(word.end + 1 for word in found)]
+        starts = [*(word.start for word in found), len(text)]
+        if any(CONTINUED.search(text, *gap) for gap in zip(ends, starts, strict=True)):
+            raise InvalidRequestError(
+                "sql: a comment ends in a backslash, so for Spark the next line belongs to it"
+            )
         while found and found[-1].kind == "SEMICOLON":
             found.pop()
         if not found:
@@ -135,7 +141,9 @@ class Words:
         """Return the error that something else was expected here."""
         word = self.peek()
         found = "the end" if word is None else repr(self.text[word.start : word.end + 1])
-        return InvalidRequestError(f"{self.words[0].text.upper()}: expected {expected}, found {found}")
+        first = FIRST.match(self.text, _after_blank(self.text))
+        statement = first[0].upper() if first else "sql"
+        return InvalidRequestError(f"{statement}: expected {expected}, found {found}")
 
     def name(self) -> Name:
         """Read a name of one or several parts. Raises InvalidRequestError."""
@@ -254,6 +262,22 @@ class Words:
             raise self.problem("the end")
 
 
+def _after_blank(text: str) -> int:
+    """Return where a text goes on after blanks and comments, which may have others inside."""
+    at, depth = 0, 0
+    while True:
+        blank = BLANK.match(text, at) if not depth else None
+        at = blank.end() if blank else at
+        if text.startswith("/*", at):
+            at, depth = at + 2, depth + 1
+        elif depth and text.startswith("*/", at):
+            at, depth = at + 2, depth - 1
+        elif depth and at < len(text):
+            at += 1
+        else:
+            return at
+
+
 def _apart(token: Any, begin: int, text: str) -> Iterator[Word]:
     """Yield the words of a token, which may be several, as PARTITIONED BY is. ``begin``: where it counts from."""
     start, end, kind = token.start + begin, token.end + begin, token.token_type.name
@@ -279,7 +303,8 @@ def bound(statement: Words, args: Any) -> Words:
             key: Any = number
             number += 1
             end = word.end
-        elif word.text == ":" and word.upper and following and following.start == word.end + 1:
+        elif _is_parameter(words, i):
+            assert following is not None
             key, end = following.text, following.end
         else:
             continue
@@ -289,9 +314,22 @@ def bound(statement: Words, args: Any) -> Words:
             raise InvalidRequestError(
                 f"args: expected a value for the parameter {key!r}, found none"
             ) from None
-        out += [text[at : word.start], literal(value)]
+        written = literal(value)
+        out += [
+            text[at : word.start],
+            f" {written}" if written.startswith("-") else written,
+        ]  # two begin a comment
         at = end + 1
     return Words.of("".join(out) + text[at:])
+
+
+def _is_parameter(words: Sequence[Word], i: int) -> bool:
+    """Return whether a colon begins a parameter: it has a name after it, and none before it, as in STRUCT<a:INT>."""
+    word, before = words[i], words[i - 1] if i else None
+    following = words[i + 1] if i + 1 < len(words) else None
+    if word.text != ":" or not word.upper or following is None or following.start != word.end + 1:
+        return False
+    return before is None or not before.is_name or before.end + 1 != word.start
 
 
 def literal(value: Any) -> str:
