@@ -4,7 +4,7 @@ The **merge mode** decides which of two records of a key wins. By *event time* i
 the ordering field, of equal ones the later one. By *commit time* it is the later one. Tables before version 8 name a
 Java class instead, and two of those classes mean the same as the two modes.
 
-Clauses: LOG-18, LOG-28, LOG-29.
+Clauses: LOG-18, LOG-28, LOG-29, LOG-81.
 """
 
 from __future__ import annotations
@@ -107,6 +107,22 @@ def read_settings(store: FileIO, root: str) -> HudiSettings:
         history=f"{below}/{given.get('hoodie.timeline.history.path') or 'history'}",
         created_with=given.get("hoodie.table.create.schema", ""),
     )
+
+
+def expect_as_opened(store: FileIO, root: str, settings: HudiSettings) -> None:
+    """Raise an error if the table at ``root`` was dropped or replaced since it was opened with ``settings``.
+
+    Raises NotATableError, InvalidRequestError, CorruptFileError, UnsupportedOptionError. Clauses: LOG-81.
+    """
+    try:
+        found = read_settings(store, root)
+    except NotATableError:
+        raise NotATableError(root, "none; the table was dropped or renamed after it was opened") from None
+    if found != settings:
+        raise InvalidRequestError(
+            f"{root}: another table has taken its place since it was opened ({root}/{PROPERTIES} differs); "
+            "open it again"
+        )
 
 
 def _version(given: Mapping[str, str]) -> int:

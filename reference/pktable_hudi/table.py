@@ -33,7 +33,7 @@ from pktable_hudi.placing import WriteOptions
 from pktable_hudi.scan import HudiReadOptions, HudiScan
 from pktable_hudi.settings import read_settings
 from pktable_hudi.timeline import Timeline, load_timeline
-from pktable_hudi.writable import default_name, new_properties
+from pktable_hudi.writable import default_name, expect_no_other_table, new_properties
 from pktable_hudi.writer import Writer
 
 if TYPE_CHECKING:
@@ -91,11 +91,11 @@ class HudiTable:
         * ``name``: of the table, by default that of its directory, with _ for what a name must not have.
 
         Raises InvalidRequestError if there is a table already, or the definition is not allowed; nothing is written
-        then. Clauses: LOG-18, LOG-58.
+        then. Clauses: LOG-18, LOG-58, LOG-82, LOG-83.
         """
         found, root = find_store(path, store, storage_options)
         keys, partition = column_names("key", key), column_names("partition_by", partition_by)
-        if ordering is not None and not isinstance(ordering, str):
+        if ordering is not None and (not isinstance(ordering, str) or not ordering):
             raise InvalidRequestError(f"ordering: expected a column name, found {ordering!r}")
         required = {*keys, *partition, ordering}
         fields = [
@@ -105,6 +105,7 @@ class HudiTable:
         properties = new_properties(
             default_name(root) if name is None else name, fields, keys, partition, ordering
         )
+        expect_no_other_table(found, root)
         if not found.put_if_absent(f"{root}/{PROPERTIES}", properties):
             raise InvalidRequestError(f"{root}: a table already exists here")
         return cls(found, root, spark)
