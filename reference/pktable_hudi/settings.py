@@ -11,13 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from pktable.store.file_io import FileIO
 from pktable_spec.errors import InvalidRequestError, NotATableError, UnsupportedOptionError
 
 from pktable_hudi.format.names import DIRECTORY, PROPERTIES
 from pktable_hudi.format.properties import decode_properties
+
+Kind = TypeVar("Kind")
 
 VERSIONS: Final = (6, 8, 9)
 FIRST_WITH_COMPLETION_TIMES: Final = 8
@@ -174,3 +176,10 @@ def expect_instant(instant: str) -> str:
     ):
         raise InvalidRequestError(f"instant: expected yyyyMMddHHmmss or yyyyMMddHHmmssSSS, found {instant!r}")
     return instant
+
+
+def expect_kind(name: str, kind: type[Kind], value: object) -> Kind:
+    """Return ``value`` if it is of the class ``kind``. Raises InvalidRequestError."""
+    if isinstance(value, kind):
+        return value
+    raise InvalidRequestError(f"{name}: expected {kind.__name__}(…), found {value!r}")

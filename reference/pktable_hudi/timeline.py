@@ -119,7 +119,7 @@ class Timeline:
     def schema_text(self) -> tuple[str, str]:
         """Return the Avro schema of the latest write that has one, and the path of the file it is in.
 
-        Raises CorruptFileError, InvalidRequestError for a schema that Hudi evolves on read.
+        Raises CorruptFileError, InvalidRequestError if there is none, or for a schema that Hudi evolves on read.
         """
         for instant in reversed(self.completed):
             found = self.metadata(instant)
@@ -129,7 +129,14 @@ class Timeline:
                 )
             if found.schema:
                 return found.schema, instant.path
+        if not self.settings.created_with:
+            raise InvalidRequestError(f"{self.root}: the table has no schema yet: nothing was written")
         return self.settings.created_with, f"{self.root}/{PROPERTIES}"
+
+    def last_files(self) -> list[str]:
+        """Return the names of the files of the last write that has any."""
+        found = (self.metadata(instant).written for instant in reversed(self.completed))
+        return next(([path.rpartition("/")[2] for _, path, _ in files] for files in found if files), [])
 
     def replaced(self) -> dict[tuple[str, str], str]:
         """Return when each file group was replaced, by (partition, file group). Clauses: LOG-34."""

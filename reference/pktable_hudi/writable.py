@@ -6,11 +6,12 @@ list files there and would not see ours.
 A record key is the value of one key column, or ``name:value`` of each, joined by commas. A partition is a directory of
 the values of the partition columns, with their names or without.
 
-Clauses: LOG-18, LOG-63, LOG-82, LOG-83.
+Clauses: LOG-18, LOG-63, LOG-82 to LOG-84.
 """
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from pktable.store.file_io import FileIO
 from pktable_spec.errors import InvalidRequestError, UnsupportedOptionError
 
 from pktable_hudi.format.avro_schema import schema_text
-from pktable_hudi.format.names import PROPERTIES
+from pktable_hudi.format.names import PROPERTIES, base_file, log_file
 from pktable_hudi.format.properties import decode_properties, encode_properties
 from pktable_hudi.scan import OWN_COLUMNS
 from pktable_hudi.settings import COMMIT_TIME, EVENT_TIME, MODE, MODE_OF_STRATEGY, ORDERING, PAYLOAD, STRATEGY
@@ -53,6 +54,10 @@ REMEDIES: Final = {
 }
 FORBIDDEN: Final = '/\\:*?"<>|%\n\r\t\0'
 """Characters that no partition value may have, because it is a part of a path."""
+
+
+BUCKET: Final = re.compile(r"0000\d{4}-")
+"""How Hudi's bucket index begins the name of a file group: with the number of the bucket. A UUID hardly ever does."""
 
 
 @dataclass(frozen=True)
@@ -140,6 +145,19 @@ def expect_no_other_table(store: FileIO, root: str) -> None:
     if any(numbered(name, SCHEMA) is not None for name in store.list_names(TablePaths(root).schemas)):
         raise InvalidRequestError(
             f"{root}: a table already exists here, and is none of Hudi's; Table opens it"
+        )
+
+
+def expect_no_buckets(files: Sequence[str], root: str) -> None:
+    """Raise InvalidRequestError if all ``files`` are of file groups that Hudi's bucket index has named.
+
+    Clauses: LOG-84.
+    """
+    found = [one for name in files if (one := base_file(name) or log_file(name)) is not None]
+    if found and all(BUCKET.match(one.group) for one in found):
+        raise InvalidRequestError(
+            f"{root}: its file groups are buckets, such as {found[0].group}; "
+            "a table with Hudi's bucket index is not written"
         )
 
 

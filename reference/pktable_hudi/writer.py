@@ -40,7 +40,7 @@ from pktable_hudi.placing import WriteOptions
 from pktable_hudi.scan import HudiScan
 from pktable_hudi.settings import HudiSettings, expect_as_opened
 from pktable_hudi.timeline import load_timeline
-from pktable_hudi.writable import WriteSettings, users, write_settings
+from pktable_hudi.writable import WriteSettings, expect_no_buckets, users, write_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -88,7 +88,7 @@ class Writer:
         )
         if not len(matching.rows().keys):  # a claim would end writes for nothing
             return None
-        schema = load_timeline(self.store, self.root, self.settings).schema_text()[0]
+        schema, _ = self._schema()
         return self._tried(RowsAttempt(self, self.actions(utc=settings.utc), schema, True, matching.rows))
 
     def expect_acceptable(self, rows: Any) -> None:
@@ -104,8 +104,14 @@ class Writer:
     def _form(self, *, deletes: bool) -> tuple[RowForm, str]:
         """Return the form that rows must have, and the schema of the table."""
         hive_style = self._settings().hive_style
-        schema, at = load_timeline(self.store, self.root, self.settings).schema_text()
+        schema, at = self._schema()
         return RowForm(users(fields_of(schema, at=at)), self.settings, hive_style, deletes), schema
+
+    def _schema(self) -> tuple[str, str]:
+        """Return the schema of the table and where it is. Raises InvalidRequestError for a table of bucket indexes."""
+        timeline = load_timeline(self.store, self.root, self.settings)
+        expect_no_buckets(timeline.last_files(), self.root)
+        return timeline.schema_text()
 
     def _write(self, rows: Any, *, deletes: bool) -> str | None:
         form, schema = self._form(deletes=deletes)
