@@ -333,7 +333,7 @@ def test_rows_that_do_not_fit_are_refused_and_nothing_is_written(
     assert sorted(tmp_path.rglob("*")) == before
 
 
-@covers("LOG-58", "LOG-18")
+@covers("LOG-58", "LOG-18", "LOG-83")
 @pytest.mark.parametrize(
     ("columns", "options", "message"),
     [
@@ -352,6 +352,12 @@ def test_rows_that_do_not_fit_are_refused_and_nothing_is_written(
         ("k STRING", {"key": "k", "name": "a b"}, "name: expected letters, digits and _"),
         ("k STRING", {"key": []}, "key: expected the names"),
         ("k STRING, t BIGINT", {"key": "k", "ordering": ["t"]}, "ordering: expected a column name"),
+        ("k STRING", {"key": "k", "ordering": ""}, "ordering: expected a column name, found ''"),
+        ("k STRING, r ROW<`a b` INT>", {"key": "k"}, "column r.a b: Avro allows letters, digits and _"),
+        ("k STRING, r ARRAY<ROW<`1a` INT>>", {"key": "k"}, "column r.element.1a: Avro allows"),
+        ("k STRING, r MAP<STRING, ROW<x ROW<`ü` INT>>>", {"key": "k"}, "column r.value.x.ü: Avro allows"),
+        ("k STRING, K INT", {"key": "k"}, "column K: column k differs in letter case only"),
+        ("k STRING, r ROW<a INT, A INT>", {"key": "k"}, "column r.A: column r.a differs in letter case only"),
     ],
 )
 def test_a_definition_that_is_not_allowed_is_refused(
@@ -365,13 +371,26 @@ def test_a_definition_that_is_not_allowed_is_refused(
 @covers("LOG-58")
 def test_a_partition_value_that_is_no_directory_is_refused(tmp_path: Path) -> None:
     table = HudiTable.create(tmp_path / "t", "k STRING, p STRING", key="k", partition_by="p")
-    for value in ("a/b", "..", "a%b"):
+    for value in ("a/b", "..", "a%b", "a\0b"):
         with pytest.raises(InvalidRequestError, match="cannot be the name of a partition's directory"):
             table.upsert({"k": ["a"], "p": [value]})
+    for value in ("x" * 254, "é" * 127):  # with "p=" before it
+        with pytest.raises(
+            InvalidRequestError, match="cannot be the name of a directory, which has 255 bytes"
+        ):
+            table.upsert({"k": ["a"], "p": [value]})
+        with pytest.raises(
+            InvalidRequestError, match="cannot be the name of a directory, which has 255 bytes"
+        ):
+            table.delete({"k": ["a"], "p": [value]})
     with pytest.raises(
         InvalidRequestError, match="column p: expected STRING NOT NULL, found null in 1 of 2 rows"
     ):
         table.upsert({"k": ["a", "b"], "p": ["x", None]})
+    assert not (tmp_path / "t" / ".hoodie" / "timeline").exists()
+    longest = "x" * 253
+    table.upsert({"k": ["a"], "p": [longest]})
+    assert table.to_arrow(columns=["p"]).to_pylist() == [{"p": longest}]
 
 
 @covers("LOG-18", "LOG-63")

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
+from pktable.format.bounds import LONGEST_NAME, is_file_name
 from pktable.format.metadata.schema import TableSchema
 from pktable.format.types import Field, one_array
 from pktable.ingest.changes import ChangeKind, conform, conform_keys
@@ -27,6 +29,8 @@ from pktable_spec.vocabulary import RowKind
 from pktable_hudi.merge import ranks_of
 from pktable_hudi.settings import HudiSettings
 from pktable_hudi.writable import partition_paths, record_keys
+
+SHOWN: Final = 40
 
 UPSERT, DELETE = ChangeKind(), ChangeKind(RowKind.DELETE, keys_only=True)
 
@@ -79,6 +83,7 @@ class RowForm:
             expect_distinct_keys(table, self.fields)
         keys = record_keys(table, self.settings.key_fields)
         partitions = partition_paths(table, self.settings.partition_fields, hive_style=self.hive_style)
+        _expect_directories(partitions)
         return Incoming(table, keys, partitions)
 
     def winners(self, given: Incoming) -> Incoming:
@@ -108,6 +113,17 @@ def _schema(fields: Sequence[Field], settings: HudiSettings) -> TableSchema:
         replace(field, type=field.type.not_null()) if field.name in required else field for field in fields
     )
     return TableSchema(0, columns, len(columns), (), keys, {}, "", 0)
+
+
+def _expect_directories(partitions: pa.Array) -> None:
+    """Raise InvalidRequestError if a file system does not take a name in the partitions. Clauses: LOG-58."""
+    for path in pc.unique(partitions).to_pylist():
+        for name in path.split("/") if path else ():
+            if not is_file_name(name):
+                shown = f"{name[:SHOWN]}…" if len(name) > SHOWN else name
+                raise InvalidRequestError(
+                    f"partition {shown!r} cannot be the name of a directory, which has {LONGEST_NAME} bytes at most"
+                )
 
 
 def _winners(keys: pa.Array, partitions: pa.Array, ordering: Any) -> npt.NDArray[np.int64]:

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from pktable.format.types import DataType, Field
+from pktable_spec.errors import InvalidRequestError
 
 from pktable_hudi.format.key_summary import KeyBatch
 from pktable_hudi.lookup import SliceLookup
@@ -38,11 +39,16 @@ TAGS: Final = (Field(0, "slice", DataType("BIGINT", False)), Field(1, "key", Dat
 class WriteOptions:
     """``small_bytes``: a file group below it takes new keys. ``most_bytes``: the size up to which it does.
 
-    The defaults are those of Hudi.
+    The defaults are those of Hudi. Raises InvalidRequestError for what is no such number.
     """
 
     small_bytes: int = 100 << 20
     most_bytes: int = 120 << 20
+
+    def __post_init__(self) -> None:
+        for name, least in (("small_bytes", 0), ("most_bytes", 1)):
+            if type(found := getattr(self, name)) is not int or found < least:
+                raise InvalidRequestError(f"{name}: expected an integer of {least} or more, found {found!r}")
 
 
 @dataclass(frozen=True)

@@ -304,8 +304,6 @@ class HudiScan(ArrowRows):
     def _fields(self, timeline: Timeline) -> tuple[Field, ...]:
         until = timeline if self.instant is None else timeline.at(self.instant)
         text, at = until.schema_text()
-        if not text:
-            raise InvalidRequestError(f"{self.root}: the table has no schema yet: nothing was written")
         own = [Field(i, name, DataType("STRING")) for i, name in enumerate(OWN_COLUMNS)]
         users = [field for field in fields_of(text, at=at) if field.name not in OWN_COLUMNS]
         return (*own, *(replace(field, id=i) for i, field in enumerate(users, len(own))))

@@ -4,20 +4,22 @@ The **merge mode** decides which of two records of a key wins. By *event time* i
 the ordering field, of equal ones the later one. By *commit time* it is the later one. Tables before version 8 name a
 Java class instead, and two of those classes mean the same as the two modes.
 
-Clauses: LOG-18, LOG-28, LOG-29.
+Clauses: LOG-18, LOG-28, LOG-29, LOG-81.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from pktable.store.file_io import FileIO
 from pktable_spec.errors import InvalidRequestError, NotATableError, UnsupportedOptionError
 
 from pktable_hudi.format.names import DIRECTORY, PROPERTIES
 from pktable_hudi.format.properties import decode_properties
+
+Kind = TypeVar("Kind")
 
 VERSIONS: Final = (6, 8, 9)
 FIRST_WITH_COMPLETION_TIMES: Final = 8
@@ -109,6 +111,22 @@ def read_settings(store: FileIO, root: str) -> HudiSettings:
     )
 
 
+def expect_as_opened(store: FileIO, root: str, settings: HudiSettings) -> None:
+    """Raise an error if the table at ``root`` was dropped or replaced since it was opened with ``settings``.
+
+    Raises NotATableError, InvalidRequestError, CorruptFileError, UnsupportedOptionError. Clauses: LOG-81.
+    """
+    try:
+        found = read_settings(store, root)
+    except NotATableError:
+        raise NotATableError(root, "none; the table was dropped or renamed after it was opened") from None
+    if found != settings:
+        raise InvalidRequestError(
+            f"{root}: another table has taken its place since it was opened ({root}/{PROPERTIES} differs); "
+            "open it again"
+        )
+
+
 def _version(given: Mapping[str, str]) -> int:
     text = given.get("hoodie.table.version", "")
     if text not in map(str, VERSIONS):
@@ -158,3 +176,10 @@ def expect_instant(instant: str) -> str:
     ):
         raise InvalidRequestError(f"instant: expected yyyyMMddHHmmss or yyyyMMddHHmmssSSS, found {instant!r}")
     return instant
+
+
+def expect_kind(name: str, kind: type[Kind], value: object) -> Kind:
+    """Return ``value`` if it is of the class ``kind``. Raises InvalidRequestError."""
+    if isinstance(value, kind):
+        return value
+    raise InvalidRequestError(f"{name}: expected {kind.__name__}(…), found {value!r}")

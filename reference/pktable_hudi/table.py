@@ -28,12 +28,12 @@ from pktable_hudi.check import check_hudi
 from pktable_hudi.cleaning import COMMITS, VERSIONS, Retention
 from pktable_hudi.format.key_summary import KeyBatch
 from pktable_hudi.format.names import PROPERTIES
-from pktable_hudi.index_writer import DEFAULT
+from pktable_hudi.index_writer import DEFAULT, IndexPolicy
 from pktable_hudi.placing import WriteOptions
 from pktable_hudi.scan import HudiReadOptions, HudiScan
-from pktable_hudi.settings import read_settings
+from pktable_hudi.settings import expect_kind, read_settings
 from pktable_hudi.timeline import Timeline, load_timeline
-from pktable_hudi.writable import default_name, new_properties
+from pktable_hudi.writable import default_name, expect_no_other_table, new_properties
 from pktable_hudi.writer import Writer
 
 if TYPE_CHECKING:
@@ -50,16 +50,32 @@ class HudiTable:
     Merge-on-read and copy-on-write tables with Parquet base files are read as Hudi reads them, and merge-on-read tables
     of version 8 are written. A setting or a file whose meaning is not implemented is refused by name. Do not let
     another engine write at the same time: it does not see our decisions (`pktable_hudi.actions`).
-    The table pickles; the copy is without Spark.
-
-    ``write_options``, ``index_policy``: how rows are given to file groups, and how log files are indexed.
+    The table pickles with `write_options` and `index_policy`; the copy is without Spark.
     """
 
     def __init__(self, store: FileIO, root: str, session: SparkSession | None = None) -> None:
         self.path = root
         self.store, self.session = store, session
         self.settings = read_settings(store, root)
-        self.write_options, self.index_policy = WriteOptions(), DEFAULT
+        self._write_options, self._index_policy = WriteOptions(), DEFAULT
+
+    @property
+    def write_options(self) -> WriteOptions:
+        """How rows are given to file groups. To set another type raises InvalidRequestError. Clauses: LOG-55."""
+        return self._write_options
+
+    @write_options.setter
+    def write_options(self, options: WriteOptions) -> None:
+        self._write_options = expect_kind("write_options", WriteOptions, options)
+
+    @property
+    def index_policy(self) -> IndexPolicy:
+        """How log files are indexed."""
+        return self._index_policy
+
+    @index_policy.setter
+    def index_policy(self, policy: IndexPolicy) -> None:
+        self._index_policy = expect_kind("index_policy", IndexPolicy, policy)
 
     def __repr__(self) -> str:
         kind = "merge-on-read" if self.settings.is_merge_on_read else "copy-on-write"
@@ -67,7 +83,8 @@ class HudiTable:
         return f"<HudiTable {self.path}: {kind}, version {self.settings.version}; record key {keys}>"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return HudiTable, (self.store, self.path)
+        options = {"_write_options": self._write_options, "_index_policy": self._index_policy}
+        return HudiTable, (self.store, self.path), options
 
     @classmethod
     def create(
@@ -91,11 +108,11 @@ class HudiTable:
         * ``name``: of the table, by default that of its directory, with _ for what a name must not have.
 
         Raises InvalidRequestError if there is a table already, or the definition is not allowed; nothing is written
-        then. Clauses: LOG-18, LOG-58.
+        then. Clauses: LOG-18, LOG-58, LOG-82, LOG-83.
         """
         found, root = find_store(path, store, storage_options)
         keys, partition = column_names("key", key), column_names("partition_by", partition_by)
-        if ordering is not None and not isinstance(ordering, str):
+        if ordering is not None and (not isinstance(ordering, str) or not ordering):
             raise InvalidRequestError(f"ordering: expected a column name, found {ordering!r}")
         required = {*keys, *partition, ordering}
         fields = [
@@ -105,6 +122,7 @@ class HudiTable:
         properties = new_properties(
             default_name(root) if name is None else name, fields, keys, partition, ordering
         )
+        expect_no_other_table(found, root)
         if not found.put_if_absent(f"{root}/{PROPERTIES}", properties):
             raise InvalidRequestError(f"{root}: a table already exists here")
         return cls(found, root, spark)
@@ -146,7 +164,8 @@ class HudiTable:
         """Delete rows, whatever their ordering values; return the instant, None if none was there.
 
         ``keys``: rows of the key columns and the partition columns. ``where``: instead, a condition on the rows of a
-        snapshot read. Raises as `upsert`. Clauses: LOG-62, LOG-74.
+        snapshot read. An upsert with a smaller ordering value than the deleted row's brings the old row back, unless
+        `compact` ran in between. Raises as `upsert`. Clauses: LOG-30, LOG-62, LOG-74.
         """
         if (keys is None) == (where is None):
             raise InvalidRequestError("delete: give either keys or where=…")

@@ -8,7 +8,7 @@ belongs. For an action of the history it is read there.
 
 A clean deletes the files of old slices, and says from which instant on the table is readable.
 
-Clauses: LOG-20, LOG-22, LOG-24, LOG-25, LOG-67, LOG-70, LOG-76, LOG-77.
+Clauses: LOG-20, LOG-22, LOG-24, LOG-25, LOG-67, LOG-70, LOG-76, LOG-77, LOG-81.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pktable_hudi.format.clean_files import decode_clean_plan, decode_retained
 from pktable_hudi.format.names import PROPERTIES, InstantName, timeline_file
 from pktable_hudi.format.timeline_files import CommitMetadata, decode_commit, decode_compaction_plan
 from pktable_hudi.history import History
-from pktable_hudi.settings import HudiSettings
+from pktable_hudi.settings import HudiSettings, expect_as_opened
 
 WRITES: Final = frozenset({"commit", "deltacommit", "replacecommit"})
 """The actions whose completion makes rows visible. A compaction becomes a commit, a clustering a replacecommit."""
@@ -119,7 +119,7 @@ class Timeline:
     def schema_text(self) -> tuple[str, str]:
         """Return the Avro schema of the latest write that has one, and the path of the file it is in.
 
-        Raises CorruptFileError, InvalidRequestError for a schema that Hudi evolves on read.
+        Raises CorruptFileError, InvalidRequestError if there is none, or for a schema that Hudi evolves on read.
         """
         for instant in reversed(self.completed):
             found = self.metadata(instant)
@@ -129,7 +129,14 @@ class Timeline:
                 )
             if found.schema:
                 return found.schema, instant.path
+        if not self.settings.created_with:
+            raise InvalidRequestError(f"{self.root}: the table has no schema yet: nothing was written")
         return self.settings.created_with, f"{self.root}/{PROPERTIES}"
+
+    def last_files(self) -> list[str]:
+        """Return the names of the files of the last write that has any."""
+        found = (self.metadata(instant).written for instant in reversed(self.completed))
+        return next(([path.rpartition("/")[2] for _, path, _ in files] for files in found if files), [])
 
     def replaced(self) -> dict[tuple[str, str], str]:
         """Return when each file group was replaced, by (partition, file group). Clauses: LOG-34."""
@@ -172,9 +179,13 @@ class _Until(Timeline):
 
 
 def load_timeline(store: FileIO, root: str, settings: HudiSettings) -> Timeline:
-    """Return the timeline of the table at ``root``. Raises CorruptFileError. Clauses: LOG-20, LOG-24."""
+    """Return the timeline of the table at ``root``, which is the one that was opened with ``settings``.
+
+    Raises CorruptFileError, and as `expect_as_opened`. Clauses: LOG-20, LOG-24, LOG-81.
+    """
     directory = f"{root}/{settings.timeline}"
     names = _names(store, directory)
+    expect_as_opened(store, root, settings)
     completed = {
         one.instant: Instant(
             one.instant, one.action, one.completion or one.instant, f"{directory}/{one.name}"

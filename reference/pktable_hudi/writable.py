@@ -6,11 +6,12 @@ list files there and would not see ours.
 A record key is the value of one key column, or ``name:value`` of each, joined by commas. A partition is a directory of
 the values of the partition columns, with their names or without.
 
-Clauses: LOG-18, LOG-63.
+Clauses: LOG-18, LOG-63, LOG-82 to LOG-84.
 """
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,12 +19,13 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pktable.format.types import Field
+from pktable.format.paths import SCHEMA, TablePaths, numbered
+from pktable.format.types import DataType, Field
 from pktable.store.file_io import FileIO
 from pktable_spec.errors import InvalidRequestError, UnsupportedOptionError
 
 from pktable_hudi.format.avro_schema import schema_text
-from pktable_hudi.format.names import PROPERTIES
+from pktable_hudi.format.names import PROPERTIES, base_file, log_file
 from pktable_hudi.format.properties import decode_properties, encode_properties
 from pktable_hudi.scan import OWN_COLUMNS
 from pktable_hudi.settings import COMMIT_TIME, EVENT_TIME, MODE, MODE_OF_STRATEGY, ORDERING, PAYLOAD, STRATEGY
@@ -50,8 +52,12 @@ REQUIRED: Final[Mapping[str, tuple[str, ...]]] = {
 REMEDIES: Final = {
     "hoodie.table.metadata.partitions": "no value: drop the metadata table with Hudi (hoodie.metadata.enable=false)"
 }
-FORBIDDEN: Final = '/\\:*?"<>|%\n\r\t'
+FORBIDDEN: Final = '/\\:*?"<>|%\n\r\t\0'
 """Characters that no partition value may have, because it is a part of a path."""
+
+
+BUCKET: Final = re.compile(r"0000\d{4}-")
+"""How Hudi's bucket index begins the name of a file group: with the number of the bucket. A UUID hardly ever does."""
 
 
 @dataclass(frozen=True)
@@ -134,6 +140,27 @@ def new_properties(
     )
 
 
+def expect_no_other_table(store: FileIO, root: str) -> None:
+    """Raise InvalidRequestError if a table of Paimon is at ``root``. Clauses: LOG-82."""
+    if any(numbered(name, SCHEMA) is not None for name in store.list_names(TablePaths(root).schemas)):
+        raise InvalidRequestError(
+            f"{root}: a table already exists here, and is none of Hudi's; Table opens it"
+        )
+
+
+def expect_no_buckets(files: Sequence[str], root: str) -> None:
+    """Raise InvalidRequestError if all ``files`` are of file groups that Hudi's bucket index has named.
+
+    Clauses: LOG-84.
+    """
+    found = [one for name in files if (one := base_file(name) or log_file(name)) is not None]
+    if found and all(BUCKET.match(one.group) for one in found):
+        raise InvalidRequestError(
+            f"{root}: its file groups are buckets, such as {found[0].group}; "
+            "a table with Hudi's bucket index is not written"
+        )
+
+
 def default_name(root: str) -> str:
     """Return the name of a table from that of its directory."""
     directory = root.rstrip("/").rpartition("/")[2]
@@ -148,15 +175,13 @@ def _expect_columns(
     taken = [name for name in by_name if name.startswith("_hoodie_")]
     if taken:
         raise InvalidRequestError(f"column {taken[0]}: names that begin with _hoodie_ are Hudi's own")
-    bad = next((name for name in by_name if not name.isascii() or not name.isidentifier()), None)
-    if bad is not None:
-        raise InvalidRequestError(f"column {bad}: Avro allows letters, digits and _ in names only")
+    _expect_names(fields, "column ")
     if not keys:
         raise InvalidRequestError("key: expected the names of one or more columns, found none")
     for what, names in (
         ("key", keys),
         ("partition_by", partition),
-        ("ordering", [ordering] if ordering else []),
+        ("ordering", [] if ordering is None else [ordering]),
     ):
         unknown = [name for name in names if name not in by_name]
         if unknown or len(set(names)) < len(names):
@@ -172,6 +197,28 @@ def _expect_columns(
         raise InvalidRequestError(
             f"column {ordering}: an ordering column is {', '.join(ORDERED)}, found {by_name[ordering].type}"
         )
+
+
+def _expect_names(fields: Sequence[Field], what: str) -> None:
+    """Raise InvalidRequestError for names that Avro does not allow, or Spark does not tell apart. Clauses: LOG-83."""
+    seen: dict[str, str] = {}
+    for field in fields:
+        at = f"{what}{field.name}"
+        if not field.name.isascii() or not field.name.isidentifier():
+            raise InvalidRequestError(f"{at}: Avro allows letters, digits and _ in names only")
+        if (same := seen.setdefault(field.name.lower(), field.name)) != field.name:
+            raise InvalidRequestError(
+                f"{at}: {what}{same} differs in letter case only, which Spark does not distinguish"
+            )
+        _expect_names_in(field.type, at)
+
+
+def _expect_names_in(kind: DataType, at: str) -> None:
+    if kind.root == "ROW":
+        _expect_names(kind.children, f"{at}.")
+        return
+    for part in kind.children:
+        _expect_names_in(part.type, f"{at}.{part.name}")
 
 
 ORDERED: Final = ("INT", "BIGINT", "STRING", "DATE", "TIMESTAMP", "TIMESTAMP_LTZ")

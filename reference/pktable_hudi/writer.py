@@ -11,7 +11,7 @@ A write goes like this:
 A write that another writer has ended in between begins again at 2. One that fails is rolled back; one whose process
 dies is rolled back by the next writer.
 
-Clauses: LOG-49 to LOG-64, LOG-74.
+Clauses: LOG-49 to LOG-64, LOG-74, LOG-81.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from pktable_hudi.matching import PLACE, Matching
 from pktable_hudi.pieces import Pieces
 from pktable_hudi.placing import WriteOptions
 from pktable_hudi.scan import HudiScan
-from pktable_hudi.settings import HudiSettings
+from pktable_hudi.settings import HudiSettings, expect_as_opened
 from pktable_hudi.timeline import load_timeline
-from pktable_hudi.writable import users, write_settings
+from pktable_hudi.writable import WriteSettings, expect_no_buckets, users, write_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -82,13 +82,13 @@ class Writer:
 
         Raises as `upsert`. Clauses: LOG-62, LOG-74.
         """
-        settings = write_settings(self.store, self.root)
+        settings = self._settings()
         matching = Matching(
             HudiScan(self.store, self.root, self.settings, self.session, where=where, columns=PLACE)
         )
         if not len(matching.rows().keys):  # a claim would end writes for nothing
             return None
-        schema = load_timeline(self.store, self.root, self.settings).schema_text()[0]
+        schema, _ = self._schema()
         return self._tried(RowsAttempt(self, self.actions(utc=settings.utc), schema, True, matching.rows))
 
     def expect_acceptable(self, rows: Any) -> None:
@@ -96,15 +96,26 @@ class Writer:
         form, _ = self._form(deletes=False)
         form.incoming(form.accepted(rows))
 
+    def _settings(self) -> WriteSettings:
+        """Return the settings for writing. Raises as `expect_as_opened`, UnsupportedOptionError. Clauses: LOG-81."""
+        expect_as_opened(self.store, self.root, self.settings)
+        return write_settings(self.store, self.root)
+
     def _form(self, *, deletes: bool) -> tuple[RowForm, str]:
         """Return the form that rows must have, and the schema of the table."""
-        hive_style = write_settings(self.store, self.root).hive_style
-        schema, at = load_timeline(self.store, self.root, self.settings).schema_text()
+        hive_style = self._settings().hive_style
+        schema, at = self._schema()
         return RowForm(users(fields_of(schema, at=at)), self.settings, hive_style, deletes), schema
+
+    def _schema(self) -> tuple[str, str]:
+        """Return the schema of the table and where it is. Raises InvalidRequestError for a table of bucket indexes."""
+        timeline = load_timeline(self.store, self.root, self.settings)
+        expect_no_buckets(timeline.last_files(), self.root)
+        return timeline.schema_text()
 
     def _write(self, rows: Any, *, deletes: bool) -> str | None:
         form, schema = self._form(deletes=deletes)
-        actions = self.actions(utc=write_settings(self.store, self.root).utc)
+        actions = self.actions(utc=self._settings().utc)
         accepted = form.accepted(rows)
         if self.session is not None and is_spark_frame(accepted):
             with FrameRows(accepted, form) as frame:
@@ -125,22 +136,22 @@ class Writer:
 
     def compactor(self) -> Compactor:
         """Return what plans and executes compactions."""
-        actions = self.actions(utc=write_settings(self.store, self.root).utc)
+        actions = self.actions(utc=self._settings().utc)
         return Compactor(self.store, self.root, self.settings, actions, Pieces(self.session))
 
     def cleaner(self) -> Cleaner:
         """Return what cleans."""
-        actions = self.actions(utc=write_settings(self.store, self.root).utc)
+        actions = self.actions(utc=self._settings().utc)
         return Cleaner(self.store, self.root, self.settings, actions)
 
     def archiver(self) -> Archiver:
         """Return what moves old actions into the history."""
-        actions = self.actions(utc=write_settings(self.store, self.root).utc)
+        actions = self.actions(utc=self._settings().utc)
         return Archiver(self.store, actions)
 
     def roll_back(self) -> list[str]:
         """End every write that is not complete; return the instants that were rolled back. Clauses: LOG-51, LOG-53."""
-        actions = self.actions(utc=write_settings(self.store, self.root).utc)
+        actions = self.actions(utc=self._settings().utc)
         before = set(load_timeline(self.store, self.root, self.settings).pending)
         actions.withdraw(actions.begin())
         return sorted(before - {one.instant for one in actions.names()})

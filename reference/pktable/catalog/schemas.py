@@ -19,7 +19,7 @@ from pktable.catalog.branch_names import branch_of_name, gone, is_there, no_such
 from pktable.catalog.definitions import column_names, option_texts, parse_definition
 from pktable.context import TableContext
 from pktable.format.metadata.schema import TableSchema, decode_schema, encode_schema
-from pktable.format.paths import SCHEMA, TablePaths, numbered, split_branch
+from pktable.format.paths import HUDI_PROPERTIES, SCHEMA, TablePaths, numbered, split_branch
 from pktable.format.type_text import DEEPEST
 from pktable.format.types import BINARIES, FLOATS, Field, highest_field_id, is_atomic
 from pktable.store.directories import expect_no_remains, not_a_table
@@ -159,7 +159,8 @@ def create_schema(
     """Write ``schema-0`` of a new table. With a primary key it has one bucket unless ``options`` give another number.
 
     ``columns``: any form that `parse_definition` accepts; the key columns become NOT NULL.
-    Raises InvalidRequestError, and then writes nothing. Clauses: TBL-1, TBL-9, TBL-12, TBL-16, TBL-17, META-1.
+    Raises InvalidRequestError, and then writes nothing.
+    Clauses: TBL-1, TBL-9, TBL-12, TBL-16, TBL-17, META-1, LOG-82.
     """
     keys = () if primary_key is None else column_names("primary_key", primary_key)
     fields = tuple(
@@ -178,6 +179,10 @@ def create_schema(
     )
     check_definition(schema)
     if not any(name.startswith(SCHEMA) for name in store.list_names(paths.schemas)):
+        if store.exists(f"{paths.root}/{HUDI_PROPERTIES}"):
+            raise InvalidRequestError(
+                f"{paths.root}: a table of Hudi already exists here; pktable.HudiTable opens it"
+            )
         expect_no_remains(store, paths.root)
         if store.put_if_absent(paths.schema(0), encode_schema(schema)):
             return

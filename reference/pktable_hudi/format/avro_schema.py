@@ -119,10 +119,18 @@ def _fields_of(schema: str) -> tuple[Field, ...]:
 
 
 def _record(schema: Mapping[str, Any]) -> tuple[Field, ...]:
-    found = tuple(Field(i, str(one["name"]), _type(one["type"])) for i, one in enumerate(schema["fields"]))
+    found = tuple(
+        Field(i, str(one["name"]), _type(one["type"]), _comment(one))
+        for i, one in enumerate(schema["fields"])
+    )
     if len({field.name for field in found}) < len(found):
         raise ValueError("a field twice")
     return found
+
+
+def _comment(field: Mapping[str, Any]) -> str | None:
+    comment = field.get("doc")
+    return comment if isinstance(comment, str) else None
 
 
 def _type(schema: Any, nullable: bool = False) -> DataType:
@@ -175,9 +183,10 @@ def schema_text(fields: Sequence[Field], table: str) -> str:
 
 def _avro_field(field: Field, path: str) -> dict[str, Any]:
     kind = _avro_type(field.type, f"{path}.{field.name}", field.name)
+    comment = {} if field.description is None else {"doc": field.description}
     if not field.type.nullable:
-        return {"name": field.name, "type": kind}
-    return {"name": field.name, "type": ["null", kind], "default": None}
+        return {"name": field.name, "type": kind, **comment}
+    return {"name": field.name, "type": ["null", kind], "default": None, **comment}
 
 
 def _avro_type(kind: DataType, path: str, column: str) -> Any:

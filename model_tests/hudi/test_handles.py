@@ -1,0 +1,184 @@
+"""Handles of Hudi tables: of one that was dropped or made again, their options, and directories with another table."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pktable import HudiTable, Table
+from pktable_hudi.format.names import DIRECTORY
+from pktable_hudi.index_writer import IndexPolicy
+from pktable_hudi.placing import WriteOptions
+from pktable_spec.covers import covers
+from pktable_spec.errors import InvalidRequestError, NotATableError
+
+from model_tests.hudi.written_tables import COLUMNS, new_table, rows_of
+
+ROW = {"k": "a", "ts": 1, "v": 1}
+USES: dict[str, Callable[[HudiTable], Any]] = {
+    "count": lambda table: table.count(),
+    "to_arrow": lambda table: table.to_arrow(),
+    "check": lambda table: table.check(),
+    "history": lambda table: table.history(),
+    "files": lambda table: table.files(),
+    "locate": lambda table: table.locate(["a"]),
+    "upsert": lambda table: table.upsert([ROW]),
+    "delete": lambda table: table.delete([{"k": "a"}]),
+    "delete where": lambda table: table.delete(where="v = 1"),
+    "plan_compaction": lambda table: table.plan_compaction(),
+    "compact": lambda table: table.compact(),
+    "rollback": lambda table: table.rollback(),
+    "clean": lambda table: table.clean(),
+    "archive": lambda table: table.archive(),
+}
+
+
+def made_again(path: Path, **options: Any) -> HudiTable:
+    shutil.rmtree(path)
+    columns = options.pop("columns", COLUMNS)
+    table = HudiTable.create(path, columns, **{"key": "k", "ordering": "ts", **options})
+    table.upsert([ROW])
+    return table
+
+
+@covers("LOG-81")
+@pytest.mark.parametrize("use", USES)
+def test_a_handle_of_a_table_that_was_dropped_says_so(tmp_path: Path, use: str) -> None:
+    table = new_table(tmp_path / "t")
+    table.upsert([ROW])
+    shutil.rmtree(tmp_path / "t")
+    with pytest.raises(NotATableError, match="the table was dropped or renamed after it was opened"):
+        USES[use](table)
+    assert not (tmp_path / "t").exists()
+
+
+@covers("LOG-81")
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize(
+    "options", [{"ordering": None}, {"key": ["k", "v"]}, {"partition_by": "v"}, {"name": "u"}]
+)
+def test_a_handle_of_a_table_that_was_made_again_is_refused(
+    tmp_path: Path, options: dict[str, Any], use: str
+) -> None:
+    table = new_table(tmp_path / "t")
+    new = made_again(tmp_path / "t", **options)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(
+        InvalidRequestError, match=r"another table has taken its place since it was opened.*open it again"
+    ):
+        USES[use](table)
+    assert sorted(tmp_path.rglob("*")) == before
+    assert new.count() == 1
+
+
+@covers("LOG-81")
+def test_a_table_that_is_made_again_under_a_write_does_not_get_its_rows(tmp_path: Path) -> None:
+    table = new_table(tmp_path / "t")
+    table.upsert([ROW])
+    real = table.writer()
+    made: list[HudiTable] = []
+
+    def clock() -> int:
+        if not made:
+            made.append(made_again(tmp_path / "t", ordering=None))
+        return real.clock()
+
+    writer = replace(real, clock=clock)
+    with pytest.raises(InvalidRequestError, match="another table has taken its place"):
+        writer.upsert([{**ROW, "v": 7}])
+    assert rows_of(made[0])["a"].value == 1
+    assert len(made[0].timeline().completed) == 1
+
+
+@covers("LOG-81")
+def test_a_handle_writes_to_a_table_that_was_made_again_as_it_was(tmp_path: Path) -> None:
+    table = new_table(tmp_path / "t")
+    made_again(tmp_path / "t")
+    table.upsert([{**ROW, "v": 2}])
+    assert rows_of(table)["a"].value == 2
+
+
+@covers("LOG-82")
+def test_no_table_is_created_over_one_of_the_other_kind(tmp_path: Path) -> None:
+    Table.create(tmp_path / "p", "k STRING NOT NULL, v INT", primary_key="k")
+    with pytest.raises(InvalidRequestError, match="a table already exists here, and is none of Hudi's"):
+        HudiTable.create(tmp_path / "p", "k STRING", key="k")
+    assert not (tmp_path / "p" / DIRECTORY).exists()
+    new_table(tmp_path / "h")
+    with pytest.raises(
+        InvalidRequestError, match=r"a table of Hudi already exists here; pktable.HudiTable opens it"
+    ):
+        Table.create(tmp_path / "h", "k STRING NOT NULL, v INT", primary_key="k")
+    assert not (tmp_path / "h" / "schema").exists()
+
+
+@covers("LOG-58", "LOG-55")
+def test_options_of_a_handle_are_refused_when_they_are_set(tmp_path: Path) -> None:
+    for wrong in ({"small_bytes": "5"}, {"small_bytes": -1}, {"most_bytes": 0}, {"most_bytes": True}):
+        with pytest.raises(InvalidRequestError, match=f"{next(iter(wrong))}: expected an integer"):
+            WriteOptions(**wrong)
+    table = new_table(tmp_path / "t")
+    for value in ({"small_bytes": 0}, None):
+        with pytest.raises(InvalidRequestError, match="write_options: expected WriteOptions"):
+            table.write_options = value  # type: ignore[assignment]
+        with pytest.raises(InvalidRequestError, match="index_policy: expected IndexPolicy"):
+            table.index_policy = value  # type: ignore[assignment]
+    assert (table.write_options, table.index_policy) == (WriteOptions(), IndexPolicy())
+
+
+@covers("LOG-55")
+@pytest.mark.parametrize(
+    "copied", [copy.copy, copy.deepcopy, lambda table: pickle.loads(pickle.dumps(table))]
+)
+def test_a_copy_of_a_handle_has_its_options(tmp_path: Path, copied: Callable[[HudiTable], HudiTable]) -> None:
+    table = new_table(tmp_path / "t")
+    table.write_options, table.index_policy = WriteOptions(small_bytes=0), IndexPolicy(clique_files=3)
+    found = copied(table)
+    assert (found.write_options, found.index_policy) == (table.write_options, table.index_policy)
+    found.upsert([ROW])
+    assert table.count() == 1
+
+
+@covers("LOG-84")
+def test_a_table_of_hudis_bucket_index_is_not_written(tmp_path: Path) -> None:
+    table = new_table(tmp_path / "t")
+    writer = replace(table.writer(), new_id=lambda: "00000003-1b4e-4f6d-9d6e-0d9a1c5f7c11")
+    writer.upsert([ROW])
+    before = sorted(tmp_path.rglob("*"))
+    for use in ("upsert", "delete", "delete where"):
+        with pytest.raises(InvalidRequestError, match="a table with Hudi's bucket index is not written"):
+            USES[use](table)
+    assert sorted(tmp_path.rglob("*")) == before
+    assert table.count() == 1
+
+
+@covers("LOG-58")
+def test_writes_to_a_table_without_a_schema_say_so(tmp_path: Path) -> None:
+    path = Path(new_table(tmp_path / "t").path)
+    properties = path / ".hoodie" / "hoodie.properties"
+    lines = properties.read_text().splitlines()
+    properties.write_text("\n".join(one for one in lines if "create.schema" not in one))
+    table = HudiTable.open(path)
+    for use in ("count", "upsert", "delete", "delete where"):
+        with pytest.raises(InvalidRequestError, match="the table has no schema yet: nothing was written"):
+            USES[use](table)
+
+
+@covers("LOG-83")
+def test_the_comment_of_a_column_is_read_back(tmp_path: Path) -> None:
+    table = HudiTable.create(
+        tmp_path / "t", "k STRING COMMENT 'the ''key''', r ROW<a INT COMMENT 'é'>, v INT", key="k"
+    )
+    for _ in range(2):
+        k, r, v = table.fields[5:]
+        assert (k.description, r.description, v.description) == ("the 'key'", None, None)
+        assert r.type.children[0].description == "é"
+        table.upsert([{"k": "a", "r": {"a": 1}, "v": 1}])
+    table.compact()
+    assert table.to_arrow(columns=["k", "r", "v"]).to_pylist() == [{"k": "a", "r": {"a": 1}, "v": 1}]
