@@ -182,3 +182,49 @@ def test_the_comment_of_a_column_is_read_back(tmp_path: Path) -> None:
         table.upsert([{"k": "a", "r": {"a": 1}, "v": 1}])
     table.compact()
     assert table.to_arrow(columns=["k", "r", "v"]).to_pylist() == [{"k": "a", "r": {"a": 1}, "v": 1}]
+
+
+def rewritten(path: Path, before: str, after: str) -> HudiTable:
+    """Return a table whose properties say something else now."""
+    properties = path / ".hoodie" / "hoodie.properties"
+    text = properties.read_text()
+    assert before in text
+    properties.write_text(text.replace(before, after))
+    return HudiTable.open(path)
+
+
+@covers("LOG-56")
+def test_a_row_that_is_deleted_is_in_no_base_file(tmp_path: Path) -> None:
+    columns = "k STRING, v INT, hoodie_is_deletedX BOOLEAN"
+    HudiTable.create(tmp_path / "t", columns, key="k")
+    table = rewritten(tmp_path / "t", "hoodie_is_deletedX", "_hoodie_is_deleted")
+    for keys in ("ab", "cd"):
+        table.upsert([{"k": k, "v": 1, "_hoodie_is_deleted": k in "bd"} for k in keys])
+    assert table.to_arrow()["k"].to_pylist() == ["a", "c"]
+
+
+@covers("LOG-18")
+@pytest.mark.parametrize("after", ["", "hoodie.table.type=merge_on_read"])
+def test_a_table_whose_type_is_spelled_otherwise_is_read_with_its_logs(tmp_path: Path, after: str) -> None:
+    HudiTable.create(tmp_path / "t", "k STRING, v INT", key="k").upsert([{"k": "a", "v": 1}])
+    table = rewritten(tmp_path / "t", "hoodie.table.type=MERGE_ON_READ", after)
+    table.upsert([{"k": "a", "v": 2}])
+    assert table.to_arrow()["v"].to_pylist() == [2]
+
+
+@covers("LOG-18", "LOG-54")
+def test_a_table_whose_keys_hudi_spells_otherwise_is_not_written(tmp_path: Path) -> None:
+    HudiTable.create(tmp_path / "t", "k STRING, d DOUBLE, v INT", key="k")
+    table = rewritten(tmp_path / "t", "recordkey.fields=k", "recordkey.fields=d")
+    with pytest.raises(InvalidRequestError, match="key column d: Hudi writes values of DOUBLE"):
+        table.upsert([{"k": "a", "d": 1.0, "v": 1}])
+    with pytest.raises(InvalidRequestError, match="key column d: Hudi writes values of DOUBLE"):
+        table.delete([{"d": 1.0}])
+    slashes = (
+        "hoodie.table.partition_extractor_class=org.apache.hudi.hive.SlashEncodedDayPartitionValueExtractor"
+    )
+    table = rewritten(
+        tmp_path / "t", "hoodie.table.recordkey.fields=d", f"hoodie.table.recordkey.fields=k\n{slashes}"
+    )
+    with pytest.raises(InvalidRequestError, match="partition_extractor_class"):
+        table.upsert([{"k": "a", "d": 1.0, "v": 1}])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -164,3 +165,20 @@ def test_a_null_whose_type_has_not_null_inside_is_one(tmp_path: Path) -> None:
         writer.upsert(spark.sql(text))
         for reader in (table, here):
             assert reader.to_arrow(columns=["k", "r", "m"]).sort_by("k").to_pylist() == expected
+
+
+@covers("LOG-54", "LOG-64")
+def test_each_file_group_that_has_a_key_gets_its_row(tmp_path: Path) -> None:
+    for name, spark in (("here", None), ("there", spark_session())):
+        table = new_table(tmp_path / name)
+        upsert(table, {"a": Row(1, 1), "b": Row(1, 1)})
+        (base,) = (tmp_path / name).glob("*.parquet")
+        shutil.copy(base, base.with_name(f"f{base.name[1:]}" if base.name[0] != "f" else f"e{base.name[1:]}"))
+        again = HudiTable.open(tmp_path / name, spark=spark)
+        rows = arrow({"a": Row(2, 5)})
+        again.upsert(rows if spark is None else frame_of(rows))
+        found = HudiTable.open(tmp_path / name).to_arrow().select(["k", "v"]).to_pylist()
+        assert sorted((one["k"], one["v"]) for one in found) == [("a", 5), ("a", 5), ("b", 1), ("b", 1)]
+        keys = rows.select(["k"])
+        again.delete(keys if spark is None else spark.createDataFrame([("a",)], "k string"))
+        assert HudiTable.open(tmp_path / name).to_arrow()["k"].to_pylist() == ["b", "b"]

@@ -70,19 +70,27 @@ class Tagging:
     lookups: Sequence[SliceLookup]
 
     def __call__(self, table: pa.Table) -> Iterator[pa.Table]:
-        """Yield the rows that win, each with the number of the slice that has its key. Clauses: LOG-54, LOG-59."""
+        """Yield the rows that win, each once for each slice that has its key, whose number it gets.
+
+        Clauses: LOG-54, LOG-59, LOG-64.
+        """
         table = table.sort_by(ORDER)
         given = self.form.incoming(table)
         chosen = self.form.form.winning(given)
-        slices = np.full(len(given.keys), NEW, np.int64)
+        is_known = np.zeros(len(given.keys), bool)
+        rows, slices = [], []
         for partition, numbers in _by_value(given.partitions, chosen).items():
             batch = KeyBatch(given.keys.take(pa.array(numbers)).to_pylist())
             for i, lookup in enumerate(self.lookups):
                 if lookup.slice.partition == partition:
-                    slices[numbers[lookup.locate(batch)]] = i
-        if self.form.form.deletes:
-            chosen = chosen[slices[chosen] != NEW]
-        yield table.append_column(SLICE, pa.array(slices)).take(pa.array(chosen))
+                    rows.append(numbers[lookup.locate(batch)])
+                    slices.append(np.full(len(rows[-1]), i, np.int64))
+                    is_known[rows[-1]] = True
+        fresh = chosen[:0] if self.form.form.deletes else chosen[~is_known[chosen]]
+        rows.append(fresh)
+        slices.append(np.full(len(fresh), NEW, np.int64))
+        found = table.take(pa.array(np.concatenate(rows)))
+        yield found.append_column(SLICE, pa.array(np.concatenate(slices)))
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,8 @@ WRITTEN: Final = tuple(
     for i, name in enumerate(WrittenFile.__dataclass_fields__)
 )
 """The columns of the table of written files that a piece of work yields."""
+IS_DELETED: Final = "_hoodie_is_deleted"
+"""A column of the user that Hudi takes for a delete where it is true."""
 
 
 @dataclass(frozen=True)
@@ -80,11 +82,15 @@ class GroupWrite:
         yield written_table([self.log() if self.slice is not None else self.base()])
 
     def base(self) -> WrittenFile:
-        """Write the base file of a new file group. Clauses: LOG-56."""
+        """Write the base file of a new file group, without rows that say they are deleted. Clauses: LOG-56."""
         assert self.rows is not None
+        given, keys = self.rows, self.keys
+        if IS_DELETED in given.column_names:  # a reader looks at this column in log files only
+            live = pc.invert(pc.fill_null(given.column(IS_DELETED), False))
+            given, keys = given.filter(live), keys.filter(live)
         name = base_name(self.group, self.number, self.instant)
         path = below(self.partition, name)
-        rows = with_own_columns(self.rows, self.keys, self.partition, self.instant, self.number, name)
+        rows = with_own_columns(given, keys, self.partition, self.instant, self.number, name)
         content = base_content(rows, self.schema)
         size, count = self._write(path, content), rows.num_rows
         return WrittenFile(self.partition, self.group, path, size, count, inserts=count)

@@ -101,7 +101,7 @@ def read_settings(store: FileIO, root: str) -> HudiSettings:
     return HudiSettings(
         name=given.get("hoodie.table.name", ""),
         version=version,
-        is_merge_on_read=given.get("hoodie.table.type") == "MERGE_ON_READ",
+        is_merge_on_read=(given.get("hoodie.table.type") or "MERGE_ON_READ").upper() == "MERGE_ON_READ",
         ordering_field=_ordering_field(given, version),
         key_fields=_names(given.get("hoodie.table.recordkey.fields")),
         partition_fields=_names(given.get("hoodie.table.partition.fields")),

@@ -49,6 +49,13 @@ REQUIRED: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """The values of settings with which tables are written. The first is what a missing setting means."""
 
+EXTRACTOR: Final = "hoodie.table.partition_extractor_class"
+OF_OTHER_TEXT: Final = {
+    "key": ("FLOAT", "DOUBLE", "TIMESTAMP", "TIMESTAMP_LTZ"),
+    "partition": ("FLOAT", "DOUBLE"),
+}
+"""The types of which Hudi makes other texts. Hudi's tables have them, ours do not."""
+
 REMEDIES: Final = {
     "hoodie.table.metadata.partitions": "no value: drop the metadata table with Hudi (hoodie.metadata.enable=false)"
 }
@@ -79,11 +86,27 @@ def write_settings(store: FileIO, root: str) -> WriteSettings:
             raise UnsupportedOptionError(
                 option, found, REMEDIES.get(option, " or ".join(values) or "no value")
             )
+    extractor = given.get(EXTRACTOR, "")
+    if extractor.rpartition(".")[2].startswith("SlashEncoded"):
+        raise UnsupportedOptionError(
+            EXTRACTOR, extractor, "another one: here no partition has slashes for its date"
+        )
     return WriteSettings(
         given.get("hoodie.table.name", ""),
         given.get("hoodie.datasource.write.hive_style_partitioning", "false").lower() == "true",
         given.get("hoodie.table.timeline.timezone", "LOCAL").upper() == "UTC",
     )
+
+
+def expect_texts(fields: Sequence[Field], keys: Sequence[str], partition: Sequence[str]) -> None:
+    """Raise InvalidRequestError for key and partition columns of which Hudi makes other texts. Clauses: LOG-54."""
+    for what, names in (("key", keys), ("partition", partition)):
+        for field in fields:
+            if field.name in names and field.type.root in OF_OTHER_TEXT[what]:
+                raise InvalidRequestError(
+                    f"{what} column {field.name}: Hudi writes values of {field.type} as other texts, so a write would "
+                    "not find their rows; write this table with Hudi"
+                )
 
 
 def new_properties(

@@ -40,7 +40,7 @@ from pktable_hudi.placing import WriteOptions
 from pktable_hudi.scan import HudiScan
 from pktable_hudi.settings import HudiSettings, expect_as_opened
 from pktable_hudi.timeline import load_timeline
-from pktable_hudi.writable import WriteSettings, expect_no_buckets, users, write_settings
+from pktable_hudi.writable import WriteSettings, expect_no_buckets, expect_texts, users, write_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -105,7 +105,9 @@ class Writer:
         """Return the form that rows must have, and the schema of the table."""
         hive_style = self._settings().hive_style
         schema, at = self._schema()
-        return RowForm(users(fields_of(schema, at=at)), self.settings, hive_style, deletes), schema
+        fields = users(fields_of(schema, at=at))
+        expect_texts(fields, self.settings.key_fields, self.settings.partition_fields)
+        return RowForm(fields, self.settings, hive_style, deletes), schema
 
     def _schema(self) -> tuple[str, str]:
         """Return the schema of the table and where it is. Raises InvalidRequestError for a table of bucket indexes."""
