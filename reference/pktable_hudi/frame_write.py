@@ -70,7 +70,7 @@ class Tagging:
     lookups: Sequence[SliceLookup]
 
     def __call__(self, table: pa.Table) -> Iterator[pa.Table]:
-        """Yield the rows that win, each once for each slice that has its key, whose number it gets.
+        """Yield the rows that win, each with the number of a slice of its key: once for each of them.
 
         Clauses: LOG-54, LOG-59, LOG-64.
         """
