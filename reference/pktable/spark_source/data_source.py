@@ -77,6 +77,6 @@ class PkTableSource(DataSource):
                 f"writeStream: expected pyspark 4.1 or later, found {pyspark_version}; use foreachBatch with "
                 "Table.upsert(rows, commit_id=CommitId(name, batch_id))"
             )
-        from pktable.spark_source.writer import StreamWriter
+        from pktable.spark_source.stream_writer import StreamWriter
 
         return StreamWriter(Options.given(self.options, WRITE_STREAM), schema, overwrite)

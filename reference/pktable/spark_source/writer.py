@@ -1,4 +1,4 @@
-"""The writers of batches and streams: tasks stage rows, and the commit writes all of them by a method of the table.
+"""The writer of batches: tasks stage rows, and the commit writes all of them by a method of the table.
 
 So a write of the data source is a write of `Table.upsert`, `append`, `write_changes` or `overwrite`, with the same
 checks, order and commit. Nothing is visible before that, and nothing of a task that failed is part of it. The process
@@ -7,17 +7,13 @@ that commits writes all rows, with the memory that the write buffer of the table
 Rows are in the message of their task if they are few, else in a file in ``staged/``, where no read looks. Its name
 begins with the token of the write, so that the commit also finds the files of tasks that failed, ran twice, or were
 killed. Only what a message names is read: of a task that ran twice Spark hands over one message. Files of a write that
-never ends are orphans.
-
-Spark plays a batch of a stream again if it does not know that it was committed, with the same number and the same rows.
-The commit is identified by that number and by the id of the query, which Spark keeps in the checkpoint, so both outlive
-a restart. A place of a checkpoint would not do: whoever deletes a checkpoint to begin again numbers the batches from 0
-again, and they would be taken for those before.
+never ends are orphans. The stream writer (`stream_writer`) differs in who commits: the query, by the number of the
+batch.
 
 A DataFrame that `Table.upsert` takes is cast by Spark. In the data source the rows have left Spark already, so wall
 times and points in time are cast here, in the time zone of the session.
 
-Clauses: APP-8, TBL-4, TBL-6, TBL-8, TBL-11, TBL-24, CMT-12, CMT-48, CMT-53, CMT-55, CMT-56.
+Clauses: APP-8, TBL-4, TBL-6, TBL-8, TBL-11, TBL-24, CMT-12, CMT-48, CMT-53, CMT-56.
 """
 
 from __future__ import annotations
@@ -34,7 +30,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 from pktable_spec.errors import InvalidRequestError
 from pyspark import TaskContext
-from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from pktable.catalog.changes import CommitId
@@ -271,23 +267,3 @@ def _instants(column: pa.ChunkedArray, zone: str) -> pa.ChunkedArray:
     utc = near.cast(pa.timestamp(column.type.unit, "UTC"))
     offset = pc.subtract(pc.local_timestamp(near), pc.local_timestamp(utc))
     return pc.assume_timezone(pc.subtract(column, offset), "UTC")
-
-
-class StreamWriter(RowWriter, DataSourceStreamArrowWriter):
-    """Writes the batches of a stream: append mode adds to the table or upserts, complete mode overwrites it."""
-
-    def commit(self, messages: Sequence[Message], batchId: int) -> None:  # noqa: N803
-        """Commit a batch, unless it is there. Raises InvalidRequestError. Clauses: CMT-53, CMT-55."""
-        user = self._options.text("commit-user")
-        query = next((message.query for message in messages if message.query), None)
-        if user is None and query is None:
-            self._remove(messages)
-            raise InvalidRequestError(
-                "writeStream: Spark does not tell the id of the query, so a batch would be written again after a "
-                'failure; give the stream a name: option("commit-user", …)'
-            )
-        self._commit(messages, CommitId.given(CommitId(user or f"spark-{query}", batchId)))
-
-    def abort(self, messages: Sequence[Message | None], batchId: int) -> None:  # noqa: N803
-        """Remove what the tasks of a batch have staged. Clauses: CMT-12, CMT-68."""
-        self._remove(messages)
