@@ -14,8 +14,8 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.types as pt
-from pktable.cli.conform import column_of as column_of
-from pktable.cli.conform import rows_of as rows_of
+from pktable.cli.plain import column_of as column_of
+from pktable.cli.plain import rows_of as rows_of
 from pktable.format.types import NANOS_PER
 
 
