@@ -7,7 +7,7 @@ Clauses: WH-10, WH-14, WH-19.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Any, Final, TypeAlias
 
@@ -18,7 +18,8 @@ from pyspark.sql.types import StructType
 from pktable.catalog.definitions import parse_definition
 from pktable.catalog.nested_alteration import path_of
 from pktable.format.metadata.schema import TableSchema
-from pktable.spark_sql.definitions import COMMENT, nothing, one_part, properties, struct_of, unquoted
+from pktable.run.spark.types import expect_distinct
+from pktable.spark_sql.definitions import COMMENT, nothing, one_part, properties, property_name, struct_of
 from pktable.spark_sql.queries import Queries
 from pktable.spark_sql.rows import column_of, read_partition, where_partition
 from pktable.sql.words import Name, Words, quoted
@@ -65,7 +66,7 @@ def _alteration(table: Table, words: Words) -> Change:
         words.expect("TO")
         new = str(words.name())
         if len(path.parts) == 1:
-            expect_other_than(table.schema, new, but=old)
+            expect_distinct([new, *(name for name in table.schema.value_names if name != old)])
         return partial(table.alter, rename={old: new})
     if words.take("DROP", "PARTITION") or words.take("DROP", "IF", "EXISTS", "PARTITION"):
         return _dropped_partitions(table, words)
@@ -81,7 +82,7 @@ def _alteration(table: Table, words: Words) -> Change:
         return partial(table.alter, comment=options.pop(COMMENT, None), set_options=options)
     if words.take("UNSET", "TBLPROPERTIES"):
         if_exists = words.take("IF", "EXISTS")
-        names = [_property(part) for part in words.group()]
+        names = [_whole_property(part) for part in words.group()]
         comment = "" if COMMENT in names else None
         names = [name for name in names if name != COMMENT and (not if_exists or name in table.options)]
         return partial(table.alter, reset_options=names, comment=comment)
@@ -154,10 +155,8 @@ def _place(words: Words) -> str | None:
     return None if word is None else word if word == "FIRST" else f"AFTER {one_part(words)}"
 
 
-def _property(words: Words) -> str:
-    """Read the name of a property to the end."""
-    word = words.peek()
-    name = words.string() if word is not None and word.is_text else unquoted(words.rest())
+def _whole_property(words: Words) -> str:
+    name = property_name(words)
     words.expect_end()
     return name
 
@@ -180,20 +179,8 @@ def new_field_of(schema: TableSchema, name: Name) -> str:
             f"column {name}: a new column cannot have the name of a column and a dot; without quotes it is a field of "
             "that column"
         )
-    expect_other_than(schema, column)
+    expect_distinct([column, *schema.value_names])
     return column
-
-
-def expect_other_than(schema: TableSchema, name: str, *, but: str = "") -> None:
-    """Raise InvalidRequestError if a column other than ``but`` differs from ``name`` in letter case only.
-
-    Spark does not distinguish the two, so it could not read the table. Clauses: WH-14.
-    """
-    for other in schema.value_names:
-        if other not in (name, but) and other.lower() == name.lower():
-            raise InvalidRequestError(
-                f"column {name}: column {other} differs in letter case only, which Spark does not distinguish"
-            )
 
 
 def tag_change(table: Table, words: Words) -> Callable[[], object] | None:
@@ -253,19 +240,21 @@ def _version(words: Words) -> int | None:
 
 def replace_tag(table: Table, name: str, snapshot: int | None) -> None:
     """Let a tag that is there keep another snapshot. Raises InvalidRequestError, SnapshotNotFoundError."""
-    _expect(table, name)
+    expect_there("tag", [name], table.tags())
     table.replace_tag(name, snapshot=snapshot)
 
 
 def delete_tags(table: Table, names: list[str]) -> None:
     """Delete tags, all or none that is not there. Raises InvalidRequestError, which says which tags there are."""
-    for name in names:
-        _expect(table, name)
+    expect_there("tag", names, table.tags())
     for name in dict.fromkeys(names):
         table.delete_tag(name)
 
 
-def _expect(table: Table, name: str) -> None:
-    there = table.tags()
-    if name not in there:
-        raise InvalidRequestError(f"tag {name!r}: not there; there are {', '.join(sorted(there)) or 'none'}")
+def expect_there(what: str, names: Iterable[str], there: Collection[str]) -> None:
+    """Raise InvalidRequestError if one of ``names`` is not among those that are ``there``."""
+    for name in names:
+        if name not in there:
+            raise InvalidRequestError(
+                f"{what} {name!r}: not there; there are {', '.join(sorted(there)) or 'none'}"
+            )

@@ -18,6 +18,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructField, StructType
 
+from pktable.run.spark.types import expect_distinct
 from pktable.spark_sql.queries import Queries
 from pktable.spark_sql.rows import aligned, outcome
 from pktable.sql.names import BY_PATH, Found, View
@@ -40,9 +41,7 @@ def create(queries: Queries, words: Words, args: Any) -> DataFrame | None:
     kind = words.any_of("DATABASE", "SCHEMA", "NAMESPACE", "TABLE", "VIEW")
     if kind == "VIEW":
         return _create_view(queries, words, args, replaces=replaces, temporary=temporary)
-    if kind is None or temporary or is_global:
-        return None
-    if replaces and kind != "TABLE":
+    if kind is None or temporary or is_global or (replaces and kind != "TABLE"):
         return None
     if_not_exists = words.take("IF", "NOT", "EXISTS")
     if kind == "TABLE":
@@ -78,21 +77,19 @@ def _create_view(
         for parts in names
         if (len(parts) == 1 and parts[0].lower() in views) or queries.names.find(parts) is not None
     ]
-    if not ours:
-        if key not in views or not temporary:
-            return None
-        if not replaces:
-            raise InvalidRequestError(f"CREATE VIEW {name}: it is there already; write CREATE OR REPLACE")
-        result = queries.spark.sql(words.text, args)
-        del views[key]
-        return result
-    if not temporary or len(name.parts) > 1 or not plain or args:
+    if not ours and (key not in views or not temporary):
+        return None
+    if ours and (not temporary or len(name.parts) > 1 or not plain or args):
         raise InvalidRequestError(
             f"CREATE VIEW {name}: expected CREATE TEMPORARY VIEW name AS a query without parameters, because a view of "
             "our tables lives as long as this session"
         )
     if key in views and not replaces:
         raise InvalidRequestError(f"CREATE VIEW {name}: it is there already; write CREATE OR REPLACE")
+    if not ours:
+        result = queries.spark.sql(words.text, args)
+        del views[key]
+        return result
     if queries.names.find(name.parts) is not None:
         raise InvalidRequestError(f"CREATE VIEW {name}: a table has this name; give the view another one")
     if any(parts[-1].lower() == key and len(parts) == 1 for parts in ours):
@@ -157,8 +154,8 @@ def _create_table(
     rows = None if query is None else queries.frame(query, args)
     if rows is None:
         struct = struct_of(", ".join(part.written for part in columns or ()))
-        first = (columns or [words])[0]  # another part may be one of a type that has commas
-        if not columns or first.name().parts != (struct.names[0],) or first.sees(":"):
+        # Only the first part is looked at: another one may be a part of a type that has commas.
+        if not columns or columns[0].name().parts != (struct.names[0],) or columns[0].sees(":"):
             raise InvalidRequestError(
                 f"CREATE TABLE {name}: expected columns, each with its name and its type"
             )
@@ -190,9 +187,7 @@ def define(
 ) -> Table:
     """Make a table of columns and the properties ``given``. Raises as `Warehouse.create_table`. Clauses: WH-14."""
     options = dict(given)
-    lower = [field.name.lower() for field in struct]
-    if same := sorted({field.name for field in struct if lower.count(field.name.lower()) > 1}):
-        raise InvalidRequestError(f"columns {', '.join(same)}: Spark does not distinguish their names")
+    expect_distinct(struct.names)
     return warehouse.create_table(
         name,
         struct,
@@ -259,8 +254,7 @@ def properties(words: Words) -> dict[str, str]:
     """Read ``('name' = 'value', …)``. Raises InvalidRequestError."""
     found: dict[str, str] = {}
     for part in words.group():
-        word = part.peek()
-        name = part.string() if word and word.is_text else unquoted(part.until("="))
+        name = property_name(part)
         part.take("=")
         if name in found:
             raise InvalidRequestError(f"property {name}: given twice")
@@ -272,8 +266,12 @@ def properties(words: Words) -> dict[str, str]:
     return found
 
 
-def unquoted(name: str) -> str:
-    """Return a name such as deletion-vectors.enabled, which is several words. Raises InvalidRequestError."""
+def property_name(words: Words) -> str:
+    """Read the name of a property: a text, or such as deletion-vectors.enabled. Raises InvalidRequestError."""
+    word = words.peek()
+    if word is not None and word.is_text:
+        return words.string()
+    name = words.until("=")
     if not re.fullmatch(r"[\w.-]+", name):
         raise InvalidRequestError(f"property {name}: expected a name without blanks, or a text in quotes")
     return name
@@ -299,7 +297,7 @@ def plain(struct: StructType) -> StructType:
 def _database(queries: Queries, words: Words) -> str:
     """Read the name of a database, with the catalog before it or without. Raises InvalidRequestError."""
     name = words.name()
-    if len(name.parts) == 2 and name.parts[0].lower() == queries.names.catalog.lower():
+    if len(name.parts) == 2 and queries.names.is_catalog(name.parts[0]):
         return name.parts[1]
     if len(name.parts) > 1:
         raise InvalidRequestError(f"database {name}: expected a name, or {queries.names.catalog} and a name")

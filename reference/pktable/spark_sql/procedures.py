@@ -17,7 +17,7 @@ from sqlglot import errors, exp
 
 from pktable.predicate.dialect import SPARK
 from pktable.run.spark.wire import frame_of_rows
-from pktable.spark_sql.altering import delete_tags, replace_tag
+from pktable.spark_sql.altering import delete_tags, expect_there, replace_tag
 from pktable.spark_sql.queries import Queries, version
 from pktable.sql.words import Words, quoted, text_literal
 from pktable.table import Table
@@ -106,11 +106,7 @@ def _create_branch(queries: Queries, table: Table, given: Mapping[str, Any]) -> 
 
 def _delete_branch(queries: Queries, table: Table, given: Mapping[str, Any]) -> list[tuple[Any, ...]]:
     names = dict.fromkeys(name.strip() for name in given["branch"].split(","))
-    there = table.branches()
-    if missing := [name for name in names if name not in there]:
-        raise InvalidRequestError(
-            f"branch {', '.join(missing)}: not there; there are {', '.join(sorted(there)) or 'none'}"
-        )
+    expect_there("branch", names, table.branches())
     for name in names:
         table.delete_branch(name)
     return [(True,)]
@@ -262,7 +258,7 @@ def call(queries: Queries, words: Words) -> DataFrame | None:
     """Carry out a CALL; None if it is of another schema than ``sys``. Clauses: WH-15."""
     words.expect("CALL")
     parts = words.name().parts
-    if parts[0].lower() == queries.names.catalog.lower() and len(parts) == 3:
+    if queries.names.is_catalog(parts[0]) and len(parts) == 3:
         parts = parts[1:]
     if len(parts) != 2 or parts[0].lower() != "sys":
         return None

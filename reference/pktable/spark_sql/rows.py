@@ -48,13 +48,13 @@ def outcome(queries: Queries, result: Result | None, **known: int | None) -> Dat
 def insert(queries: Queries, words: Words, args: Any, ctes: str = "") -> DataFrame | None:
     """Carry out an INSERT; None if its table is none of ours. ``ctes``: the WITH before it. Clauses: WH-13."""
     words.expect("INSERT")
-    replaces = words.any_of("INTO", "OVERWRITE") == "OVERWRITE"
-    into = words.words[words.at - 1].upper
+    into = words.any_of("INTO", "OVERWRITE")
+    replaces = into == "OVERWRITE"
     words.take("TABLE")
     found = _found(queries, words.name().parts)
     if found is None:
         return None
-    if into not in ("INTO", "OVERWRITE"):
+    if into is None:
         raise InvalidRequestError(
             f"INSERT {found.name}: expected INTO or OVERWRITE before the name of the table"
         )

@@ -29,7 +29,7 @@ def show(queries: Queries, words: Words) -> DataFrame | None:
     words.expect("SHOW")
     names = queries.names
     if words.any_of(*DATABASES):
-        if words.any_of("IN", "FROM") and words.name().parts != (names.catalog,):
+        if words.any_of("IN", "FROM") and not names.is_catalog(str(words.name())):
             return None
         there = sorted({DEFAULT, *names.warehouse.databases()})  # it is made when it is needed
         return frame_of_rows(queries.spark, "namespace STRING", [(one,) for one in _like(words, there)])
@@ -37,7 +37,7 @@ def show(queries: Queries, words: Words) -> DataFrame | None:
         database = names.database
         if words.any_of("IN", "FROM"):
             given = words.name().parts
-            if len(given) > 2 or (len(given) == 2 and given[0].lower() != names.catalog.lower()):
+            if len(given) > 2 or (len(given) == 2 and not names.is_catalog(given[0])):
                 return None
             if given[-1] not in names.warehouse.databases() and names.is_sparks_database(".".join(given)):
                 return None
@@ -134,9 +134,9 @@ def use(queries: Queries, words: Words) -> DataFrame | None:
     parts = words.name().parts
     words.expect_end()
     names = queries.names
-    if kind == "CATALOG" and (len(parts) > 1 or parts[0].lower() != names.catalog.lower()):
+    if kind == "CATALOG" and (len(parts) > 1 or not names.is_catalog(parts[0])):
         return None
-    if parts[0].lower() == names.catalog.lower() and (len(parts) > 1 or kind in (None, "CATALOG")):
+    if names.is_catalog(parts[0]) and (len(parts) > 1 or kind in (None, "CATALOG")):
         parts = parts[1:] or (DEFAULT,)
         if len(parts) > 1:
             raise InvalidRequestError(f"USE {'.'.join(parts)}: expected the name of a database")

@@ -60,42 +60,11 @@ TABLE: Final = "__pktable_"
 """How the names begin under which the translation finds the tables of a query."""
 
 
-BEFORE_SIGNS: Final = frozenset(
-    {
-        *(
-            "L_PAREN",
-            "COMMA",
-            "SELECT",
-            "DISTINCT",
-            "WHERE",
-            "HAVING",
-            "ON",
-            "AND",
-            "OR",
-            "NOT",
-            "CASE",
-            "WHEN",
-            "THEN",
-        ),
-        *(
-            "ELSE",
-            "BETWEEN",
-            "IN",
-            "VALUES",
-            "EQ",
-            "NEQ",
-            "LT",
-            "LTE",
-            "GT",
-            "GTE",
-            "PLUS",
-            "DASH",
-            "STAR",
-            "SLASH",
-        ),
-        *("THEN", "DIV", "MOD", "DPIPE", "NULLSAFE_EQ"),
-    }
-)
+BEFORE_SIGNS: Final = frozenset((
+    "L_PAREN", "COMMA", "SELECT", "DISTINCT", "WHERE", "HAVING", "ON", "AND", "OR", "NOT", "CASE", "WHEN", "THEN",
+    "ELSE", "BETWEEN", "IN", "VALUES", "EQ", "NEQ", "LT", "LTE", "GT", "GTE", "PLUS", "DASH", "STAR", "SLASH", "DIV",
+    "MOD", "DPIPE", "NULLSAFE_EQ",
+))  # fmt: skip
 """The kinds of words after which a plus has no value before it."""
 
 

@@ -66,6 +66,10 @@ class Names:
     database: str = DEFAULT
     views: dict[str, View] = field(default_factory=dict)
 
+    def is_catalog(self, name: str) -> bool:
+        """Whether a name is that of the catalog, where letter case does not count."""
+        return name.lower() == self.catalog.lower()
+
     def find(self, parts: Sequence[str]) -> Found | None:
         """Return the table of ours that a name means, None if it is none.
 
@@ -96,7 +100,7 @@ class Names:
         """
         if len(parts) == 2 and parts[0].lower() == BY_PATH and ("/" in parts[1] or ":" in parts[1]):
             return Found("", *_divided(parts[1]))
-        if len(parts) > 3 or (len(parts) == 3 and parts[0].lower() != self.catalog.lower()):
+        if len(parts) > 3 or (len(parts) == 3 and not self.is_catalog(parts[0])):
             return None
         database = parts[-2] if len(parts) > 1 else self.database
         table, metadata, branch = _divided(parts[-1])

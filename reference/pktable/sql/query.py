@@ -124,25 +124,25 @@ class Translation:
             scope = Relations.around(None)
             scope.add(relation)
             resolver = self._resolver(scope, {})
-            positions = [
-                resolver.ordered(one, lambda inner: str(_position(inner, query.columns)))
-                if _is_number(_plain(one.this))
-                else resolver.ordered(one)
-                for one in order.expressions
-            ]
-            text += f" ORDER BY {', '.join(positions)}"
+
+            def place(node: Node) -> str:
+                position = _position(node, query.columns)
+                return duckdb_text(resolver.comparable(node)) if position is None else str(position)
+
+            text += f" ORDER BY {', '.join(resolver.ordered(one, place) for one in order.expressions)}"
         return Query(text + cut, query.columns)
 
     def _cut(self, node: Node) -> str:
         found = ""
         for name in ("limit", "offset"):
             clause = node.args.get(name)
-            value = None if clause is None else clause.args.get("expression")
-            if clause is not None:
-                self._expect_only(clause, frozenset({"expression"}))
-            if clause is not None and not _is_number(value):
+            if clause is None:
+                continue
+            self._expect_only(clause, frozenset({"expression"}))
+            value = clause.args.get("expression")
+            if not _is_number(value):
                 raise _problem(clause, "expected a number of rows as a literal")
-            found += "" if value is None else f" {name.upper()} {value.name}"
+            found += f" {name.upper()} {value.name}"
         return found
 
     def _values(self, node: Node) -> Query:
@@ -217,9 +217,9 @@ class Translation:
         found = []
         if not clause.expressions and not every:
             raise _problem(node, "expected values after GROUP BY")
-        for one in map(_plain, clause.expressions):
-            if _is_number(one):
-                item = items[_position(one, items) - 1]
+        for one in map(bare, clause.expressions):
+            if (position := _position(one, items)) is not None:
+                item = items[position - 1]
             elif isinstance(one, exp.Column) and not resolver.scope.find(one.table, one.name):
                 item = _named(one, items) or Item("", resolver.expression(one), one)
             else:
@@ -237,10 +237,8 @@ class Translation:
         inside = self._of_items(items, resolver)
 
         def place(node: Node) -> str:
-            node = _plain(node)
-            if _is_number(node):
-                number = _position(node, items)
-            else:
+            number = _position(node, items)
+            if number is None:
                 text = duckdb_text(inside.comparable(node))
                 same = [i for i, item in enumerate(items) if duckdb_text(item.value) == text]
                 if not same and distinct:
@@ -436,20 +434,21 @@ def _own_name(node: Node) -> str:
     return str(node.sql(SPARK, normalize_functions="lower")).replace("count(*)", "count(1)")
 
 
-def _plain(node: Node) -> Node:
-    """Return what ORDER BY or GROUP BY names without parentheses. Raises InvalidRequestError for a position below 0."""
-    inner = bare(node)
-    if isinstance(inner, exp.Neg) and _is_number(bare(inner.this)):
-        raise _problem(node, "expected a position of 1 or more")
-    return inner
-
-
 def _is_number(node: Node) -> bool:
     return isinstance(node, exp.Literal) and not node.is_string and str(node.name).isdecimal()
 
 
-def _position(node: Node, items: Sequence[Any]) -> int:
-    number = int(_plain(node).name)
+def _position(node: Node, items: Sequence[Any]) -> int | None:
+    """Return the position of a column that ORDER BY or GROUP BY names, None of another value.
+
+    Raises InvalidRequestError for a position without a column.
+    """
+    inner = bare(node)
+    if isinstance(inner, exp.Neg) and _is_number(bare(inner.this)):
+        raise _problem(node, "expected a position of 1 or more")
+    if not _is_number(inner):
+        return None
+    number = int(inner.name)
     if not 1 <= number <= len(items):
         raise InvalidRequestError(
             f"sql: position {number}: expected one of the {len(items)} columns of SELECT"

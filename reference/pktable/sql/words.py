@@ -298,14 +298,12 @@ def bound(statement: Words, args: Any) -> Words:
     text, at, number, out = statement.text, 0, 0, []
     words = statement.words
     for i, word in enumerate(words):
-        following = words[i + 1] if i + 1 < len(words) else None
         if word.text == "?" and word.upper and not isinstance(args, Mapping):
             key: Any = number
             number += 1
             end = word.end
-        elif _is_parameter(words, i):
-            assert following is not None
-            key, end = following.text, following.end
+        elif (named := _parameter(words, i)) is not None:
+            key, end = named.text, named.end
         else:
             continue
         try:
@@ -315,21 +313,22 @@ def bound(statement: Words, args: Any) -> Words:
                 f"args: expected a value for the parameter {key!r}, found none"
             ) from None
         written = literal(value)
-        out += [
-            text[at : word.start],
-            f" {written}" if written.startswith("-") else written,
-        ]  # two begin a comment
+        apart = " " if written.startswith("-") else ""  # two minus begin a comment
+        out += [text[at : word.start], apart, written]
         at = end + 1
     return Words.of("".join(out) + text[at:])
 
 
-def _is_parameter(words: Sequence[Word], i: int) -> bool:
-    """Return whether a colon begins a parameter: it has a name after it, and none before it, as in STRUCT<a:INT>."""
-    word, before = words[i], words[i - 1] if i else None
-    following = words[i + 1] if i + 1 < len(words) else None
-    if word.text != ":" or not word.upper or following is None or following.start != word.end + 1:
-        return False
-    return before is None or not before.is_name or before.end + 1 != word.start
+def _parameter(words: Sequence[Word], i: int) -> Word | None:
+    """Return the name of a parameter that begins with a colon; None for another word, such as that of STRUCT<a:INT>."""
+    word = words[i]
+    if (
+        word.text != ":"
+        or not word.upper
+        or (i and words[i - 1].is_name and words[i - 1].end + 1 == word.start)
+    ):
+        return None
+    return next((one for one in words[i + 1 : i + 2] if one.start == word.end + 1), None)
 
 
 def literal(value: Any) -> str:

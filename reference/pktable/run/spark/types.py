@@ -9,7 +9,7 @@ Clauses: TBL-8, TBL-11, RD-6, RD-30.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 import pyspark
@@ -43,14 +43,20 @@ TIME_OF_DAY = getattr(st, "TimeType", None)  # since Spark 4.1
 TIMES = {st.TimestampNTZType(), st.TimestampType()}
 
 
-def spark_schema(fields: Sequence[Field]) -> st.StructType:
-    """Return ``fields`` as a Spark schema. Raises InvalidRequestError for names that differ in case alone."""
-    folded = [f.name.casefold() for f in fields]
-    twice = sorted({f.name for f in fields if folded.count(f.name.casefold()) > 1})
+def expect_distinct(names: Iterable[str]) -> None:
+    """Raise InvalidRequestError for names that differ in case alone."""
+    different = set(names)
+    folded = [name.casefold() for name in different]
+    twice = sorted(name for name in different if folded.count(name.casefold()) > 1)
     if twice:
         raise InvalidRequestError(
             f"columns {', '.join(twice)} differ only in case, which Spark does not distinguish"
         )
+
+
+def spark_schema(fields: Sequence[Field]) -> st.StructType:
+    """Return ``fields`` as a Spark schema. Raises InvalidRequestError for names that differ in case alone."""
+    expect_distinct(field.name for field in fields)
     return st.StructType([st.StructField(f.name, _type_of(f), f.type.nullable) for f in fields])
 
 
