@@ -194,12 +194,17 @@ def rewritten(path: Path, before: str, after: str) -> HudiTable:
 
 
 @covers("LOG-56")
-def test_a_row_that_is_deleted_is_in_no_base_file(tmp_path: Path) -> None:
-    columns = "k STRING, v INT, hoodie_is_deletedX BOOLEAN"
-    HudiTable.create(tmp_path / "t", columns, key="k")
-    table = rewritten(tmp_path / "t", "hoodie_is_deletedX", "_hoodie_is_deleted")
+@pytest.mark.parametrize(
+    ("column", "kind", "live", "deleted"),
+    [("_hoodie_is_deleted", "BOOLEAN", False, True), ("_hoodie_operation", "STRING", "I", "D")],
+)
+def test_a_row_that_is_deleted_is_in_no_base_file(
+    tmp_path: Path, column: str, kind: str, live: object, deleted: object
+) -> None:
+    HudiTable.create(tmp_path / "t", f"k STRING, v INT, {column[1:]}X {kind}", key="k")
+    table = rewritten(tmp_path / "t", f"{column[1:]}X", column)
     for keys in ("ab", "cd"):
-        table.upsert([{"k": k, "v": 1, "_hoodie_is_deleted": k in "bd"} for k in keys])
+        table.upsert([{"k": k, "v": 1, column: deleted if k in "bd" else live} for k in keys])
     assert table.to_arrow()["k"].to_pylist() == ["a", "c"]
 
 

@@ -22,11 +22,11 @@ import pyarrow as pa
 from pktable.format.types import DataType, Field, one_array
 
 from pktable_hudi.format.bloom import HashedKeys
-from pktable_hudi.format.key_summary import KeyBatch
 from pktable_hudi.group_write import WRITTEN, GroupWrite
 from pktable_hudi.incoming import Incoming, RowForm
 from pktable_hudi.lookup import SliceLookup
-from pktable_hudi.placing import Numbers
+from pktable_hudi.pieces import Pieces
+from pktable_hudi.placing import Numbers, tagged
 
 KEY, PARTITION, ORDER, BYTES, SLICE, TARGET = (
     f"__pktable_{name}" for name in ("key", "partition", "order", "bytes", "slice", "target")
@@ -77,20 +77,16 @@ class Tagging:
         table = table.sort_by(ORDER)
         given = self.form.incoming(table)
         chosen = self.form.form.winning(given)
-        is_known = np.zeros(len(given.keys), bool)
-        rows, slices = [], []
-        for partition, numbers in _by_value(given.partitions, chosen).items():
-            batch = KeyBatch(given.keys.take(pa.array(numbers)).to_pylist())
-            for i, lookup in enumerate(self.lookups):
-                if lookup.slice.partition == partition:
-                    rows.append(numbers[lookup.locate(batch)])
-                    slices.append(np.full(len(rows[-1]), i, np.int64))
-                    is_known[rows[-1]] = True
-        fresh = chosen[:0] if self.form.form.deletes else chosen[~is_known[chosen]]
-        rows.append(fresh)
-        slices.append(np.full(len(fresh), NEW, np.int64))
-        found = table.take(pa.array(np.concatenate(rows)))
-        yield found.append_column(SLICE, pa.array(np.concatenate(slices)))
+        by_partition = _by_value(given.partitions, chosen)
+        asked = [i for i, one in enumerate(self.lookups) if one.slice.partition in by_partition]
+        lookups = [(self.lookups[i], by_partition[self.lookups[i].slice.partition]) for i in asked]
+        rows = tagged(lookups, given.keys.to_pylist(), Pieces())
+        fresh = np.setdiff1d(chosen, np.concatenate([chosen[:0], *rows]))
+        if self.form.form.deletes:
+            fresh = fresh[:0]
+        slices = np.repeat([*asked, NEW], [*map(len, rows), len(fresh)])
+        found = table.take(pa.array(np.concatenate([*rows, fresh])))
+        yield found.append_column(SLICE, pa.array(slices, pa.int64()))
 
 
 @dataclass(frozen=True)

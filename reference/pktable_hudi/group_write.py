@@ -38,6 +38,7 @@ from pktable_hudi.format.log_block import BlockKind, HeaderKey, LogBlock, encode
 from pktable_hudi.format.log_index import encode_tail, with_index
 from pktable_hudi.format.timeline_writing import WrittenFile
 from pktable_hudi.index_writer import DEFAULT, IndexPolicy, IndexWriter
+from pktable_hudi.log_rows import deleted_among
 from pktable_hudi.markers import announce
 from pktable_hudi.scan import OWN_COLUMNS
 from pktable_hudi.slices import FileSlice
@@ -50,8 +51,6 @@ WRITTEN: Final = tuple(
     for i, name in enumerate(WrittenFile.__dataclass_fields__)
 )
 """The columns of the table of written files that a piece of work yields."""
-IS_DELETED: Final = "_hoodie_is_deleted"
-"""A column of the user that Hudi takes for a delete where it is true."""
 
 
 @dataclass(frozen=True)
@@ -85,8 +84,8 @@ class GroupWrite:
         """Write the base file of a new file group, without rows that say they are deleted. Clauses: LOG-56."""
         assert self.rows is not None
         given, keys = self.rows, self.keys
-        if IS_DELETED in given.column_names:  # a reader looks at this column in log files only
-            live = pc.invert(pc.fill_null(given.column(IS_DELETED), False))
+        if (deleted := deleted_among(given)).any():  # a reader looks for deletes in log files only
+            live = pa.array(~deleted)
             given, keys = given.filter(live), keys.filter(live)
         name = base_name(self.group, self.number, self.instant)
         path = below(self.partition, name)

@@ -112,7 +112,7 @@ def _of_data(placed: PlacedBlock, wanted: Wanted) -> BlockRows:
     table = read(placed, schema, fields)
     keys = _strings(table, at)
     ordering = None if wanted.ordering is None else one_array(table.column(wanted.ordering.name))
-    deletes = _deleted(table)
+    deletes = deleted_among(table)
     # Hudi takes an ordering value that is missing, or the integer 0, for none.
     unordered = np.zeros(len(deletes), np.bool_)
     if ordering is not None and deletes.any():
@@ -172,12 +172,13 @@ def _strings(table: pa.Table, at: str) -> pa.Array:
     return keys
 
 
-def _deleted(table: pa.Table) -> Mask:
-    found = np.zeros(table.num_rows, np.bool_)
-    if IS_DELETED in table.column_names:
-        found |= pc.fill_null(table.column(IS_DELETED), False).to_numpy()
-    if OPERATION in table.column_names:
-        found |= pc.is_in(table.column(OPERATION), pa.array(DELETING)).to_numpy()
+def deleted_among(rows: pa.Table) -> Mask:
+    """Return which rows say by one of Hudi's columns that they are deletes, as far as they have these columns."""
+    found = np.zeros(rows.num_rows, np.bool_)
+    if IS_DELETED in rows.column_names:
+        found |= pc.fill_null(rows.column(IS_DELETED), False).to_numpy()
+    if OPERATION in rows.column_names:
+        found |= pc.is_in(rows.column(OPERATION), pa.array(DELETING)).to_numpy()
     return found
 
 

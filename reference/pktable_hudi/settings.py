@@ -85,11 +85,18 @@ def read_settings(store: FileIO, root: str) -> HudiSettings:
 
     Raises NotATableError, CorruptFileError, UnsupportedOptionError. Clauses: LOG-18.
     """
+    return _settings_of(_properties(store, root))
+
+
+def _properties(store: FileIO, root: str) -> Mapping[str, str]:
     path = f"{root}/{PROPERTIES}"
     try:
-        given = decode_properties(store.read(path), at=path)
+        return decode_properties(store.read(path), at=path)
     except (FileNotFoundError, NotADirectoryError):
         raise NotATableError(root, "none", PROPERTIES) from None
+
+
+def _settings_of(given: Mapping[str, str]) -> HudiSettings:
     for option, values in REQUIRED.items():
         if (found := given.get(option) or values[0]).lower() not in [value.lower() for value in values]:
             raise UnsupportedOptionError(option, found, " or ".join(values) or "no value")
@@ -111,20 +118,22 @@ def read_settings(store: FileIO, root: str) -> HudiSettings:
     )
 
 
-def expect_as_opened(store: FileIO, root: str, settings: HudiSettings) -> None:
-    """Raise an error if the table at ``root`` was dropped or replaced since it was opened with ``settings``.
+def properties_as_opened(store: FileIO, root: str, settings: HudiSettings) -> Mapping[str, str]:
+    """Return the properties of the table at ``root``, which was opened with ``settings``.
 
-    Raises NotATableError, InvalidRequestError, CorruptFileError, UnsupportedOptionError. Clauses: LOG-81.
+    Raises NotATableError and InvalidRequestError if the table was dropped or replaced since then, CorruptFileError,
+    UnsupportedOptionError. Clauses: LOG-81.
     """
     try:
-        found = read_settings(store, root)
+        given = _properties(store, root)
     except NotATableError:
         raise NotATableError(root, "none; the table was dropped or renamed after it was opened") from None
-    if found != settings:
+    if _settings_of(given) != settings:
         raise InvalidRequestError(
             f"{root}: another table has taken its place since it was opened ({root}/{PROPERTIES} differs); "
             "open it again"
         )
+    return given
 
 
 def _version(given: Mapping[str, str]) -> int:

@@ -26,7 +26,7 @@ from pktable_hudi.format.clean_files import decode_clean_plan, decode_retained
 from pktable_hudi.format.names import PROPERTIES, InstantName, timeline_file
 from pktable_hudi.format.timeline_files import CommitMetadata, decode_commit, decode_compaction_plan
 from pktable_hudi.history import History
-from pktable_hudi.settings import HudiSettings, expect_as_opened
+from pktable_hudi.settings import HudiSettings, properties_as_opened
 
 WRITES: Final = frozenset({"commit", "deltacommit", "replacecommit"})
 """The actions whose completion makes rows visible. A compaction becomes a commit, a clustering a replacecommit."""
@@ -181,11 +181,11 @@ class _Until(Timeline):
 def load_timeline(store: FileIO, root: str, settings: HudiSettings) -> Timeline:
     """Return the timeline of the table at ``root``, which is the one that was opened with ``settings``.
 
-    Raises CorruptFileError, and as `expect_as_opened`. Clauses: LOG-20, LOG-24, LOG-81.
+    Raises CorruptFileError, and as `properties_as_opened`. Clauses: LOG-20, LOG-24, LOG-81.
     """
     directory = f"{root}/{settings.timeline}"
     names = _names(store, directory)
-    expect_as_opened(store, root, settings)
+    properties_as_opened(store, root, settings)
     completed = {
         one.instant: Instant(
             one.instant, one.action, one.completion or one.instant, f"{directory}/{one.name}"

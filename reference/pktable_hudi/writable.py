@@ -25,8 +25,8 @@ from pktable.store.file_io import FileIO
 from pktable_spec.errors import InvalidRequestError, UnsupportedOptionError
 
 from pktable_hudi.format.avro_schema import schema_text
-from pktable_hudi.format.names import PROPERTIES, base_file, log_file
-from pktable_hudi.format.properties import decode_properties, encode_properties
+from pktable_hudi.format.names import base_file, log_file
+from pktable_hudi.format.properties import encode_properties
 from pktable_hudi.scan import OWN_COLUMNS
 from pktable_hudi.settings import COMMIT_TIME, EVENT_TIME, MODE, MODE_OF_STRATEGY, ORDERING, PAYLOAD, STRATEGY
 
@@ -76,10 +76,11 @@ class WriteSettings:
     utc: bool
 
 
-def write_settings(store: FileIO, root: str) -> WriteSettings:
-    """Return the settings of the table at ``root``. Raises UnsupportedOptionError. Clauses: LOG-18, LOG-63."""
-    path = f"{root}/{PROPERTIES}"
-    given = decode_properties(store.read(path), at=path)
+def write_settings(given: Mapping[str, str]) -> WriteSettings:
+    """Return the settings for writing, of the properties of a table. Raises UnsupportedOptionError.
+
+    Clauses: LOG-18, LOG-63.
+    """
     for option, values in REQUIRED.items():
         found = given.get(option) or values[0]
         if found.lower() not in [value.lower() for value in values]:

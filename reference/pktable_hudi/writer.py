@@ -38,7 +38,7 @@ from pktable_hudi.matching import PLACE, Matching
 from pktable_hudi.pieces import Pieces
 from pktable_hudi.placing import WriteOptions
 from pktable_hudi.scan import HudiScan
-from pktable_hudi.settings import HudiSettings, expect_as_opened
+from pktable_hudi.settings import HudiSettings, properties_as_opened
 from pktable_hudi.timeline import load_timeline
 from pktable_hudi.writable import WriteSettings, expect_no_buckets, expect_texts, users, write_settings
 
@@ -93,21 +93,19 @@ class Writer:
 
     def expect_acceptable(self, rows: Any) -> None:
         """Raise InvalidRequestError where an upsert of ``rows`` would do so before it writes. Clauses: LOG-58."""
-        form, _ = self._form(deletes=False)
+        form, _ = self._form(self._settings(), deletes=False)
         form.incoming(form.accepted(rows))
 
     def _settings(self) -> WriteSettings:
-        """Return the settings for writing. Raises as `expect_as_opened`, UnsupportedOptionError. Clauses: LOG-81."""
-        expect_as_opened(self.store, self.root, self.settings)
-        return write_settings(self.store, self.root)
+        """Return the settings for writing. Raises as `properties_as_opened` and `write_settings`. Clauses: LOG-81."""
+        return write_settings(properties_as_opened(self.store, self.root, self.settings))
 
-    def _form(self, *, deletes: bool) -> tuple[RowForm, str]:
+    def _form(self, settings: WriteSettings, *, deletes: bool) -> tuple[RowForm, str]:
         """Return the form that rows must have, and the schema of the table."""
-        hive_style = self._settings().hive_style
         schema, at = self._schema()
         fields = users(fields_of(schema, at=at))
         expect_texts(fields, self.settings.key_fields, self.settings.partition_fields)
-        return RowForm(fields, self.settings, hive_style, deletes), schema
+        return RowForm(fields, self.settings, settings.hive_style, deletes), schema
 
     def _schema(self) -> tuple[str, str]:
         """Return the schema of the table and where it is. Raises InvalidRequestError for a table of bucket indexes."""
@@ -116,8 +114,9 @@ class Writer:
         return timeline.schema_text()
 
     def _write(self, rows: Any, *, deletes: bool) -> str | None:
-        form, schema = self._form(deletes=deletes)
-        actions = self.actions(utc=self._settings().utc)
+        settings = self._settings()
+        form, schema = self._form(settings, deletes=deletes)
+        actions = self.actions(utc=settings.utc)
         accepted = form.accepted(rows)
         if self.session is not None and is_spark_frame(accepted):
             with FrameRows(accepted, form) as frame:
