@@ -107,7 +107,7 @@ def test_a_handle_writes_to_a_table_that_was_made_again_as_it_was(tmp_path: Path
 @covers("LOG-82")
 def test_no_table_is_created_over_one_of_the_other_kind(tmp_path: Path) -> None:
     Table.create(tmp_path / "p", "k STRING NOT NULL, v INT", primary_key="k")
-    with pytest.raises(InvalidRequestError, match="a table already exists here, and is none of Hudi's"):
+    with pytest.raises(InvalidRequestError, match="a table of another format already exists here"):
         HudiTable.create(tmp_path / "p", "k STRING", key="k")
     assert not (tmp_path / "p" / DIRECTORY).exists()
     new_table(tmp_path / "h")

@@ -167,9 +167,7 @@ def new_properties(
 def expect_no_other_table(store: FileIO, root: str) -> None:
     """Raise InvalidRequestError if a table of Paimon is at ``root``. Clauses: LOG-82."""
     if any(numbered(name, SCHEMA) is not None for name in store.list_names(TablePaths(root).schemas)):
-        raise InvalidRequestError(
-            f"{root}: a table already exists here, and is none of Hudi's; Table opens it"
-        )
+        raise InvalidRequestError(f"{root}: a table of another format already exists here; Table opens it")
 
 
 def expect_no_buckets(files: Sequence[str], root: str) -> None:

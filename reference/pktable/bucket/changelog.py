@@ -12,8 +12,8 @@ all. A new row is +I, a row that is gone is -D, and a replaced row is -U and +U.
 gives both, too, unless ``changelog-producer.row-deduplicate`` says otherwise. The subtle case is an older record that a
 deletion vector deletes: it is no row before, however recently it was one (CHG-6).
 
-Where a table has no changelog, its level-0 files hold the changes. They are read in the order of the file, so those of
-one key in the order in which they happened. No merge takes place and no deletion vector counts.
+Where a table has no changelog, its level-0 files hold the changes. They are read in the order of the file, so the
+changes of one key come in the order in which they happened. No merge takes place and no deletion vector counts.
 
 Clauses: CHG-3 to CHG-8, CHG-10, CHG-11, TBL-4.
 """

@@ -97,7 +97,7 @@ def merged(before: DeletionVector | None, deleted: DeletionVector, bits: int) ->
 
 
 def _rolled(vectors: Vectors, context: TableContext) -> Iterator[Vectors]:
-    """Yield ``vectors`` in parts, each of which reaches the target size, but for the last. Clauses: APP-14."""
+    """Yield ``vectors`` in parts. Each part but the last reaches the target size. Clauses: APP-14."""
     part: dict[str, DeletionVector] = {}
     size = 0
     for name, vector in vectors.items():

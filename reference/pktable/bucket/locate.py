@@ -199,7 +199,7 @@ def late_keys(
     count = newest.num_rows
     records = pa.concat_tables([*rows, newest.select(ordering_columns(context))])
     keys = np.concatenate([*(one.keys for one in found), np.arange(count)])
-    # Of equal ones the newest is the last, which is that of the merge.
+    # Among equal keys the record of the merge comes last: it is the newest.
     by_key = np.argsort(keys, kind="stable")
     starts = np.searchsorted(keys[by_key], np.arange(count))
     window = Window(records, starts, by_key, np.zeros(len(keys), dtype=np.int32)).in_order(context.user_order)

@@ -129,7 +129,7 @@ class Consumers:
         self._store.write(self._paths.consumer(checked(name)), encode_json({"nextSnapshot": next_snapshot}))
 
     def remove(self, name: str) -> None:
-        """Remove a consumer. Raises InvalidRequestError if there is none of the name."""
+        """Remove a consumer. Raises InvalidRequestError if no consumer has the name."""
         if name not in self.names():
             raise InvalidRequestError(f"consumer {name!r}: not found; consumers lists those there are")
         self._store.delete(self._paths.consumer(name))

@@ -63,7 +63,7 @@ def expect_orc(fields: Sequence[Field], advice: str) -> None:
 
 
 def orc_schema(schema: pa.Schema) -> pa.Schema:
-    """Return the columns of a file in ORC for those of a data file. Clauses: META-70, META-72."""
+    """Return the columns that a data file with these columns has in ORC. Clauses: META-70, META-72."""
     return pa.schema([pa.field(field.name, _as_orc(field.type)) for field in schema])
 
 

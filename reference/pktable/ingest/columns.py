@@ -1,4 +1,4 @@
-"""Compare the columns that a caller gives with those of the table, and bring each Arrow column to the table's type.
+"""Compare the columns that a caller gives with the table's columns, and bring each Arrow column to the table's type.
 
 1. The types must be of one family, because Arrow also casts by parsing (`related`).
 2. Arrow casts the column; then floats are compared with the original, because Arrow rounds them (`_converted`).

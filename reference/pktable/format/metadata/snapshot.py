@@ -3,9 +3,9 @@
 A reader checks the fields it knows and ignores any other. An optional field that is absent is None here.
 
 A fence says which snapshot ids have ended: those that have expired, and those above the target of a rollback. It also
-says of which expired ones the changelogs are kept no more. Fences are numbered from 1 and each takes over the contents
-of the one before, so the newest says everything. A fence also names the snapshots that it ended itself, because after
-their files are gone nothing else does.
+says which expired snapshots no longer keep their changelogs. Fences are numbered from 1 and each takes over the
+contents of the one before, so the newest says everything. A fence also names the snapshots that it ended itself,
+because after their files are gone nothing else does.
 
 Clauses: CMT-35, CMT-36, CMT-42, CMT-61, META-2, META-13, META-21, META-52.
 """
