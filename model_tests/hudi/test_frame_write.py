@@ -24,7 +24,10 @@ from model_tests.hudi.written_tables import COLUMNS, new_table, rows_of, upsert
 
 
 def form_of(table: HudiTable) -> FrameForm:
-    return FrameForm(RowForm(parse_columns(COLUMNS), table.settings, True, False), ("k", "ts", "v"))
+    return FrameForm(
+        RowForm(parse_columns(COLUMNS), table.settings, hive_style=True, named=False, deletes=False),
+        ("k", "ts", "v"),
+    )
 
 
 def batch(rows: list[tuple[str, int, int]]) -> pa.Table:

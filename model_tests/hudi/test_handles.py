@@ -10,13 +10,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pktable import HudiTable, Table
+from pktable_hudi import incoming, writer
 from pktable_hudi.format.names import DIRECTORY
 from pktable_hudi.index_writer import IndexPolicy
 from pktable_hudi.placing import WriteOptions
 from pktable_spec.covers import covers
-from pktable_spec.errors import InvalidRequestError, NotATableError
+from pktable_spec.errors import InvalidRequestError, NotATableError, UnsupportedOptionError
 
 from model_tests.hudi.written_tables import COLUMNS, new_table, rows_of
 
@@ -209,27 +211,94 @@ def test_a_row_that_is_deleted_is_in_no_base_file(
 
 
 @covers("LOG-18")
-@pytest.mark.parametrize("after", ["", "hoodie.table.type=merge_on_read"])
-def test_a_table_whose_type_is_spelled_otherwise_is_read_with_its_logs(tmp_path: Path, after: str) -> None:
+def test_the_type_of_a_table_is_read_in_any_case_of_letters(tmp_path: Path) -> None:
     HudiTable.create(tmp_path / "t", "k STRING, v INT", key="k").upsert([{"k": "a", "v": 1}])
-    table = rewritten(tmp_path / "t", "hoodie.table.type=MERGE_ON_READ", after)
+    table = rewritten(tmp_path / "t", "hoodie.table.type=MERGE_ON_READ", "hoodie.table.type=merge_on_read")
     table.upsert([{"k": "a", "v": 2}])
     assert table.to_arrow()["v"].to_pylist() == [2]
 
 
-@covers("LOG-18", "LOG-54")
-def test_a_table_whose_keys_hudi_spells_otherwise_is_not_written(tmp_path: Path) -> None:
-    HudiTable.create(tmp_path / "t", "k STRING, d DOUBLE, v INT", key="k")
-    table = rewritten(tmp_path / "t", "recordkey.fields=k", "recordkey.fields=d")
-    with pytest.raises(InvalidRequestError, match="key column d: Hudi writes values of DOUBLE"):
-        table.upsert([{"k": "a", "d": 1.0, "v": 1}])
-    with pytest.raises(InvalidRequestError, match="key column d: Hudi writes values of DOUBLE"):
-        table.delete([{"d": 1.0}])
-    slashes = (
-        "hoodie.table.partition_extractor_class=org.apache.hudi.hive.SlashEncodedDayPartitionValueExtractor"
-    )
-    table = rewritten(
-        tmp_path / "t", "hoodie.table.recordkey.fields=d", f"hoodie.table.recordkey.fields=k\n{slashes}"
-    )
-    with pytest.raises(InvalidRequestError, match="partition_extractor_class"):
-        table.upsert([{"k": "a", "d": 1.0, "v": 1}])
+GENERATOR = "hoodie.table.keygenerator.type=NON_PARTITION"
+
+
+@covers("LOG-18", "LOG-54", "LOG-58")
+@pytest.mark.parametrize(
+    ("before", "after", "refused"),
+    [
+        ("hoodie.table.type=MERGE_ON_READ", "", "hoodie.table.type"),  # copy on write, as Hudi understands it
+        (GENERATOR, "hoodie.table.keygenerator.class=org.example.Keys", "hoodie.table.keygenerator.class"),
+        (GENERATOR, "hoodie.table.keygenerator.type=TIMESTAMP", "hoodie.table.keygenerator.type"),
+        *(
+            (GENERATOR, f"{GENERATOR}\n{option}={value}", option)
+            for option, value in (
+                ("hoodie.datasource.write.slash.separated.date.partitioning", "true"),
+                ("hoodie.table.partition_extractor_class", "org.example.HiveStylePartitionValueExtractor"),
+            )
+        ),
+    ],
+)
+def test_a_table_of_other_settings_is_read_and_not_written(
+    tmp_path: Path, before: str, after: str, refused: str
+) -> None:
+    HudiTable.create(tmp_path / "t", "k STRING, v INT", key="k").upsert([{"k": "a", "v": 1}])
+    table = rewritten(tmp_path / "t", before, after)
+    for write, row in ((table.upsert, {"k": "a", "v": 2}), (table.delete, {"k": "a"})):
+        with pytest.raises(UnsupportedOptionError, match=refused):
+            write([row])
+    assert table.to_arrow()["v"].to_pylist() == [1]
+
+
+@covers("LOG-54")
+@pytest.mark.parametrize(("what", "kind"), [("key", "DOUBLE"), ("key", "BYTES"), ("partition", "TIMESTAMP")])
+def test_a_table_whose_keys_or_partitions_hudi_may_spell_otherwise_is_not_written(
+    tmp_path: Path, what: str, kind: str
+) -> None:
+    HudiTable.create(tmp_path / "t", f"k STRING, p STRING, d {kind}, v INT", key="k", partition_by="p")
+    option = "recordkey.fields=k" if what == "key" else "partition.fields=p"
+    table = rewritten(tmp_path / "t", option, f"{option[:-1]}d")
+    for write, row in ((table.upsert, {"k": "a", "p": "x", "v": 1}), (table.delete, {"k": "a"})):
+        with pytest.raises(InvalidRequestError, match=f"{what} column d: Hudi may write values of {kind}"):
+            write([row])
+
+
+def partitioned_twice(path: Path) -> HudiTable:
+    return HudiTable.create(path, "k STRING, p INT, q INT, v INT", key="k", partition_by=["p", "q"])
+
+
+def keys_of(table: HudiTable) -> list[tuple[str, int]]:
+    rows = table.to_arrow(columns=["_hoodie_record_key", "v"]).to_pylist()
+    return sorted((row["_hoodie_record_key"], row["v"]) for row in rows)
+
+
+@covers("LOG-85")
+@pytest.mark.parametrize("named", [False, True])
+def test_record_keys_are_spelled_as_those_of_the_rows_that_are_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: bool
+) -> None:
+    table, name = partitioned_twice(tmp_path / "t"), "k:" if named else ""
+    with monkeypatch.context() as context:
+        context.setattr(writer, "has_named_key", lambda *_: named)
+        table.upsert([{"k": k, "p": 1, "q": 1, "v": 1} for k in ("a", "k:a", "b")])
+    table.upsert([{"k": k, "p": 1, "q": q, "v": 2} for k in ("a", "k:a") for q in (1, 2)])
+    expected = [(name + "a", 2), (name + "a", 2), (name + "b", 1), (name + "k:a", 2), (name + "k:a", 2)]
+    assert keys_of(table) == expected
+    table.delete([{"k": "a", "p": 1, "q": 1}])  # of the last write alone no row is in its partition
+    table.delete([{"k": k, "p": 1, "q": 1} for k in ("b", "k:a")])
+    table.upsert([{"k": "b", "p": 1, "q": 1, "v": 3}])
+    assert keys_of(table) == [(name + "a", 2), (name + "b", 3), (name + "k:a", 2)]
+
+
+@covers("LOG-85", "LOG-58")
+def test_a_table_with_record_keys_of_a_third_spelling_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = partitioned_twice(tmp_path / "t")
+    with monkeypatch.context() as context:
+        context.setattr(incoming, "record_keys", lambda rows, *_, **__: pa.array(["K:A"] * rows.num_rows))
+        table.upsert([{"k": "a", "p": 1, "q": 1, "v": 1}])
+    for write in (table.upsert, lambda rows: table.delete([{"k": "a", "p": 1, "q": 1}])):
+        with pytest.raises(
+            InvalidRequestError, match="the record key of a row is 'K:A', where 'a' or 'k:a' was"
+        ):
+            write([{"k": "a", "p": 1, "q": 1, "v": 2}])
+    assert keys_of(table) == [("K:A", 1)]

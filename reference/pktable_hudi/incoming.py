@@ -51,11 +51,15 @@ class Incoming:
 
 @dataclass(frozen=True)
 class RowForm:
-    """The form that the rows of a write must have. ``fields``: the user's columns. ``deletes``: keys only."""
+    """The form that the rows of a write must have. ``fields``: the user's columns. ``deletes``: keys only.
+
+    ``hive_style``: whether partition directories have names. ``named``: whether a key of one column has its name.
+    """
 
     fields: tuple[Field, ...]
     settings: HudiSettings
     hive_style: bool
+    named: bool
     deletes: bool
 
     @property
@@ -81,7 +85,7 @@ class RowForm:
         table = (conform_keys if self.deletes else conform)(rows, self.schema)
         if not self.deletes:
             expect_distinct_keys(table, self.fields)
-        keys = record_keys(table, self.settings.key_fields)
+        keys = record_keys(table, self.settings.key_fields, named=self.named)
         partitions = partition_paths(table, self.settings.partition_fields, hive_style=self.hive_style)
         _expect_directories(partitions)
         return Incoming(table, keys, partitions)

@@ -116,7 +116,10 @@ class HudiSplit:
 
 @dataclass(frozen=True)
 class HudiScan(ArrowRows):
-    """Which rows to read. Made by `HudiTable.scan`; nothing is read or planned before rows are asked for."""
+    """Which rows to read. Made by `HudiTable.scan`; nothing is read or planned before rows are asked for.
+
+    ``partitions``: their directories, None for all.
+    """
 
     store: FileIO
     root: str
@@ -127,6 +130,7 @@ class HudiScan(ArrowRows):
     where: str | None = None
     columns: tuple[str, ...] | None = None
     limit: int | None = None
+    partitions: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         expect_flag("read_optimized", self.read_optimized)
@@ -139,7 +143,7 @@ class HudiScan(ArrowRows):
     def __reduce__(self) -> tuple[object, ...]:
         # The copy reads in its own process, without Spark.
         fields = (self.store, self.root, self.settings, None, self.instant, self.read_optimized)
-        return HudiScan, (*fields, self.where, self.columns, self.limit)
+        return HudiScan, (*fields, self.where, self.columns, self.limit, self.partitions)
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -310,7 +314,7 @@ class HudiScan(ArrowRows):
 
     def _plan(self) -> tuple[pa.Schema, list[HudiSplit], list[Field]]:
         timeline, groups = load_with_files(
-            self.store, self.root, self.settings, lambda: file_groups(self.store, self.root)
+            self.store, self.root, self.settings, lambda: file_groups(self.store, self.root, self.partitions)
         )
         instant = self._instant(timeline)
         if self.instant is not None:

@@ -64,12 +64,13 @@ class FileGroup:
     sizes: dict[str, int] = field(default_factory=dict)
 
 
-def file_groups(store: FileIO, root: str) -> list[FileGroup]:
-    """Return the file groups of the table at ``root``, from listings of its directories.
+def file_groups(store: FileIO, root: str, below: Sequence[str] | None = None) -> list[FileGroup]:
+    """Return the file groups of some partitions of the table at ``root``, None for all, from listings of directories.
 
     Raises CorruptFileError for directories inside each other without end. Clauses: LOG-19.
     """
-    return [group for partition in partitions(store, root) for group in groups_of(store, root, partition)]
+    found = partitions(store, root) if below is None else below
+    return [group for partition in found for group in groups_of(store, root, partition)]
 
 
 def partitions(store: FileIO, root: str) -> list[str]:

@@ -133,10 +133,11 @@ class Timeline:
             raise InvalidRequestError(f"{self.root}: the table has no schema yet: nothing was written")
         return self.settings.created_with, f"{self.root}/{PROPERTIES}"
 
-    def last_files(self) -> list[str]:
-        """Return the names of the files of the last write that has any."""
-        found = (self.metadata(instant).written for instant in reversed(self.completed))
-        return next(([path.rpartition("/")[2] for _, path, _ in files] for files in found if files), [])
+    def last_files(self) -> list[tuple[str, str]]:
+        """Return (partition, name) of the files of the last write that has any."""
+        written = (self.metadata(instant).written for instant in reversed(self.completed))
+        last: Sequence[tuple[str, str, int]] = next(filter(None, written), ())
+        return [(partition, path.rpartition("/")[2]) for partition, path, _ in last]
 
     def replaced(self) -> dict[tuple[str, str], str]:
         """Return when each file group was replaced, by (partition, file group). Clauses: LOG-34."""

@@ -3,10 +3,11 @@
 Only merge-on-read tables of version 8 are written. A table with a metadata table is refused, because Hudi's readers
 list files there and would not see ours.
 
-A record key is the value of one key column, or ``name:value`` of each, joined by commas. A partition is a directory of
-the values of the partition columns, with their names or without.
+A record key is the value of one key column, or ``name:value`` of each, joined by commas. Some releases of Hudi spell a
+key of one column with its name, too, if several columns partition the table. A partition is a directory of the values
+of the partition columns, with their names or without.
 
-Clauses: LOG-18, LOG-63, LOG-82 to LOG-84.
+Clauses: LOG-18, LOG-63, LOG-82 to LOG-85.
 """
 
 from __future__ import annotations
@@ -31,30 +32,48 @@ from pktable_hudi.scan import OWN_COLUMNS
 from pktable_hudi.settings import COMMIT_TIME, EVENT_TIME, MODE, MODE_OF_STRATEGY, ORDERING, PAYLOAD, STRATEGY
 
 VERSION: Final = 8
+COMPLEX: Final = "Complex"
 PAYLOADS: Final[Mapping[str, str]] = {
     EVENT_TIME: "org.apache.hudi.common.model.DefaultHoodieRecordPayload",
     COMMIT_TIME: "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload",
 }
 WITH_TEXT: Final = ("STRING", "INT", "BIGINT")
-"""The types of key and partition columns, whose values have one text in Java and here."""
+"""The types of the key and partition columns of a new table."""
 
+OF_ONE_TEXT: Final = {
+    "key": (*WITH_TEXT, "BOOLEAN", "DATE", "DECIMAL"),
+    "partition": (*WITH_TEXT, "BOOLEAN", "DATE"),
+}
+"""The types of the key and partition columns of Hudi's tables whose values have one text in Hudi and here."""
+
+TYPE: Final = "hoodie.table.type"
 REQUIRED: Final[Mapping[str, tuple[str, ...]]] = {
+    TYPE: ("MERGE_ON_READ",),
     "hoodie.table.version": (str(VERSION),),
-    "hoodie.table.type": ("MERGE_ON_READ",),
     "hoodie.table.metadata.partitions": ("",),
     "hoodie.table.metadata.partitions.inflight": ("",),
     "hoodie.table.cdc.enabled": ("false",),
     "hoodie.datasource.write.partitionpath.urlencode": ("false",),
+    "hoodie.datasource.write.slash.separated.date.partitioning": ("false",),
     "hoodie.table.keygenerator.type": ("SIMPLE", "COMPLEX", "NON_PARTITION"),
+    "hoodie.table.keygenerator.class": (
+        "",
+        *(f"org.apache.hudi.keygen.{one}KeyGenerator" for one in ("Simple", COMPLEX, "Nonpartitioned")),
+    ),
+    "hoodie.table.partition_extractor_class": (
+        "",
+        *(
+            f"org.apache.hudi.hive.{one}Extractor"
+            for one in (
+                "NonPartitioned",
+                "SinglePartPartitionValue",
+                "MultiPartKeysValue",
+                "HiveStylePartitionValue",
+            )
+        ),
+    ),
 }
-"""The values of settings with which tables are written. The first is what a missing setting means."""
-
-EXTRACTOR: Final = "hoodie.table.partition_extractor_class"
-OF_OTHER_TEXT: Final = {
-    "key": ("FLOAT", "DOUBLE", "TIMESTAMP", "TIMESTAMP_LTZ"),
-    "partition": ("FLOAT", "DOUBLE"),
-}
-"""The types of which Hudi makes other texts. Hudi's tables have them, ours do not."""
+"""The values of settings with which tables are written. The first is what a missing setting means, but for the type."""
 
 REMEDIES: Final = {
     "hoodie.table.metadata.partitions": "no value: drop the metadata table with Hudi (hoodie.metadata.enable=false)"
@@ -69,11 +88,11 @@ BUCKET: Final = re.compile(r"0000\d{4}-")
 
 @dataclass(frozen=True)
 class WriteSettings:
-    """``name``: of the table. ``hive_style``: whether partition directories have names. ``utc``: zone of instants."""
+    """``utc``: whether instants are in that zone. ``is_complex``: whether the complex generator makes its keys."""
 
-    name: str
     hive_style: bool
     utc: bool
+    is_complex: bool
 
 
 def write_settings(given: Mapping[str, str]) -> WriteSettings:
@@ -81,21 +100,16 @@ def write_settings(given: Mapping[str, str]) -> WriteSettings:
 
     Clauses: LOG-18, LOG-63.
     """
+    given = {TYPE: "COPY_ON_WRITE", **{option: value for option, value in given.items() if value}}
     for option, values in REQUIRED.items():
-        found = given.get(option) or values[0]
-        if found.lower() not in [value.lower() for value in values]:
-            raise UnsupportedOptionError(
-                option, found, REMEDIES.get(option, " or ".join(values) or "no value")
-            )
-    extractor = given.get(EXTRACTOR, "")
-    if extractor.rpartition(".")[2].startswith("SlashEncoded"):
-        raise UnsupportedOptionError(
-            EXTRACTOR, extractor, "another one: here no partition has slashes for its date"
-        )
+        if (found := given.get(option, values[0])).lower() not in [value.lower() for value in values]:
+            expected = " or ".join(value or "no value" for value in values)
+            raise UnsupportedOptionError(option, found, REMEDIES.get(option, expected))
+    generators = (given.get(f"hoodie.table.keygenerator.{one}", "") for one in ("type", "class"))
     return WriteSettings(
-        given.get("hoodie.table.name", ""),
         given.get("hoodie.datasource.write.hive_style_partitioning", "false").lower() == "true",
         given.get("hoodie.table.timeline.timezone", "LOCAL").upper() == "UTC",
+        any(COMPLEX.lower() in one.lower() for one in generators),
     )
 
 
@@ -103,10 +117,10 @@ def expect_texts(fields: Sequence[Field], keys: Sequence[str], partition: Sequen
     """Raise InvalidRequestError for key and partition columns of which Hudi makes other texts. Clauses: LOG-54."""
     for what, names in (("key", keys), ("partition", partition)):
         for field in fields:
-            if field.name in names and field.type.root in OF_OTHER_TEXT[what]:
+            if field.name in names and field.type.root not in OF_ONE_TEXT[what]:
                 raise InvalidRequestError(
-                    f"{what} column {field.name}: Hudi writes values of {field.type} as other texts, so a write would "
-                    "not find their rows; write this table with Hudi"
+                    f"{what} column {field.name}: Hudi may write values of {field.type} as other texts, so a write "
+                    "would not find their rows; write this table with Hudi"
                 )
 
 
@@ -247,10 +261,13 @@ ORDERED: Final = ("INT", "BIGINT", "STRING", "DATE", "TIMESTAMP", "TIMESTAMP_LTZ
 """The types of an ordering column."""
 
 
-def record_keys(rows: pa.Table, keys: Sequence[str]) -> pa.Array:
-    """Return the record key of each row. Raises InvalidRequestError for an empty one or one with a null."""
+def record_keys(rows: pa.Table, keys: Sequence[str], *, named: bool = False) -> pa.Array:
+    """Return the record key of each row. ``named``: whether one key column is spelled with its name, too.
+
+    Raises InvalidRequestError for an empty one or one with a null. Clauses: LOG-85.
+    """
     texts = [_text(rows, name, "key") for name in keys]
-    if len(keys) > 1:
+    if named or len(keys) > 1:
         parts: list[Any] = [
             part
             for i, (name, text) in enumerate(zip(keys, texts, strict=True))
@@ -258,6 +275,23 @@ def record_keys(rows: pa.Table, keys: Sequence[str]) -> pa.Array:
         ]
         texts = [pc.binary_join_element_wise(*parts, "")]
     return texts[0]
+
+
+def has_named_key(row: pa.Table, key: str, root: str) -> bool:
+    """Return whether the record key of a stored row is ``name:value``, False if there is no row.
+
+    ``row``: of the columns ``_hoodie_record_key`` and ``key``. Raises InvalidRequestError for any other record key.
+    Clauses: LOG-85.
+    """
+    stored = row.column(0).to_pylist()
+    spelled = {named: record_keys(row, [key], named=named).to_pylist() for named in (False, True)}
+    for named, keys in spelled.items():
+        if keys == stored:
+            return named
+    raise InvalidRequestError(
+        f"{root}: the record key of a row is {stored[0]!r}, where {spelled[False][0]!r} or {spelled[True][0]!r} was "
+        "expected; write this table with Hudi"
+    )
 
 
 def partition_paths(rows: pa.Table, columns: Sequence[str], *, hive_style: bool) -> pa.Array:

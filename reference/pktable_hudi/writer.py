@@ -11,15 +11,16 @@ A write goes like this:
 A write that another writer has ended in between begins again at 2. One that fails is rolled back; one whose process
 dies is rolled back by the next writer.
 
-Clauses: LOG-49 to LOG-64, LOG-74, LOG-81.
+Clauses: LOG-49 to LOG-64, LOG-74, LOG-81, LOG-85.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from pktable.format.types import Field
 from pktable.ingest.sources import is_spark_frame
 from pktable.retry import RetryPolicy, retry
 from pktable.store.file_io import FileIO
@@ -39,8 +40,15 @@ from pktable_hudi.pieces import Pieces
 from pktable_hudi.placing import WriteOptions
 from pktable_hudi.scan import HudiScan
 from pktable_hudi.settings import HudiSettings, properties_as_opened
-from pktable_hudi.timeline import load_timeline
-from pktable_hudi.writable import WriteSettings, expect_no_buckets, expect_texts, users, write_settings
+from pktable_hudi.timeline import Timeline, load_timeline
+from pktable_hudi.writable import (
+    WriteSettings,
+    expect_no_buckets,
+    expect_texts,
+    has_named_key,
+    users,
+    write_settings,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -88,7 +96,7 @@ class Writer:
         )
         if not len(matching.rows().keys):  # a claim would end writes for nothing
             return None
-        schema, _ = self._schema()
+        schema, _ = self._timeline().schema_text()
         return self._tried(RowsAttempt(self, self.actions(utc=settings.utc), schema, True, matching.rows))
 
     def expect_acceptable(self, rows: Any) -> None:
@@ -102,16 +110,27 @@ class Writer:
 
     def _form(self, settings: WriteSettings, *, deletes: bool) -> tuple[RowForm, str]:
         """Return the form that rows must have, and the schema of the table."""
-        schema, at = self._schema()
+        timeline = self._timeline()
+        schema, at = timeline.schema_text()
         fields = users(fields_of(schema, at=at))
         expect_texts(fields, self.settings.key_fields, self.settings.partition_fields)
-        return RowForm(fields, self.settings, settings.hive_style, deletes), schema
+        named = settings.is_complex and self._has_named_keys(fields, timeline)
+        return RowForm(fields, self.settings, settings.hive_style, named, deletes), schema
 
-    def _schema(self) -> tuple[str, str]:
-        """Return the schema of the table and where it is. Raises InvalidRequestError for a table of bucket indexes."""
+    def _timeline(self) -> Timeline:
+        """Return the timeline of the table. Raises InvalidRequestError for a table of bucket indexes."""
         timeline = load_timeline(self.store, self.root, self.settings)
-        expect_no_buckets(timeline.last_files(), self.root)
-        return timeline.schema_text()
+        expect_no_buckets([name for _, name in timeline.last_files()], self.root)
+        return timeline
+
+    def _has_named_keys(self, fields: Sequence[Field], timeline: Timeline) -> bool:
+        """Return whether the table's rows have record keys with the name of the only key column. Clauses: LOG-85."""
+        key, *others = self.settings.key_fields or ("",)
+        if others or key not in {field.name for field in fields}:
+            return False
+        scan = HudiScan(self.store, self.root, self.settings, columns=(PLACE[0], key), limit=1)
+        row = replace(scan, partitions=tuple({one for one, _ in timeline.last_files()})).to_arrow()
+        return has_named_key(row if row.num_rows else scan.to_arrow(), key, self.root)
 
     def _write(self, rows: Any, *, deletes: bool) -> str | None:
         settings = self._settings()
