@@ -134,7 +134,8 @@ CASES = {
     "update nothing": Case("UPDATE t SET n = 0 WHERE id = 99", ROWS, 0),
     "delete": Case("DELETE FROM t WHERE id > 2", ROWS[:2], 2),
     "delete in Spark's words": Case(
-        "DELETE FROM t x WHERE length(reverse(x.city)) = 4 AND NOT EXISTS (SELECT 1 FROM there WHERE there.id = x.id)",
+        "DELETE FROM db.t WHERE length(reverse(city)) = 4 "
+        "AND NOT EXISTS (SELECT 1 FROM there WHERE there.id = db.t.id)",
         [ROWS[0], ROWS[2], ROWS[3]],
         1,
     ),
@@ -156,7 +157,7 @@ CASES = {
         counts=(1, 2, 1),
     ),
     "merge in Spark's words": Case(
-        "MERGE INTO t USING new FOR VERSION AS OF 2 AS s ON t.id = s.id AND upper(t.city) = s.city "
+        "MERGE INTO db.t USING new FOR VERSION AS OF 2 AS s ON db.t.id = s.id AND upper(db.t.city) = s.city "
         "WHEN MATCHED AND day(DATE '2024-01-02') = 2 "
         "THEN UPDATE SET city = CASE WHEN t.n > 1 THEN repeat(s.city, 2) END "
         "WHEN NOT MATCHED THEN INSERT (id, city, n, region) VALUES (s.id, initcap(lower(s.city)), s.n, s.region)",
@@ -224,12 +225,15 @@ def test_a_query_reads_tables_by_name_at_the_versions_that_it_asks_for(lake: Any
         ("WITH x AS (SELECT * FROM q), q AS (SELECT id FROM x) SELECT count(*) FROM q", new),
         ("SELECT count(*) FROM (SELECT * FROM q UNION ALL SELECT * FROM db.q) WHERE '{q}' = '{q}'", 2 * new),
         ("SELECT count(*) FROM range(3) WHERE id IN (SELECT q.id FROM q)", 2),
+        ("SELECT max(paimon.db.q.id) FROM paimon.db.q WHERE db.q.n = (SELECT max(db.q.n) FROM db.q)", 5),
         ("FROM q SELECT count(*)", new),
         ("VALUES (7)", 7),
         ("SELECT count(*) FROM (TABLE q)", new),
     ):
         assert rows(lake, query) == [(expected,)], query
     assert lake.sql("SELECT id FROM q WHERE city = :city", {"city": "Kobe"}).collect()[0].id == 5
+    versions = "FROM q VERSION AS OF :v JOIN q TIMESTAMP AS OF :t AS r ON q.id = r.id SELECT count(*) WHERE q.id > :i"
+    assert rows(lake, versions, v="first", t="2100-01-01 00:00:00", i=1) == [(old - 1,)]
     assert lake.table("db.q").count() == new
     assert "Relation" in rows(lake, "EXPLAIN EXTENDED SELECT * FROM q")[0][0]
     assert lake.range(4).count() == 4, "all else is the session's"
@@ -672,6 +676,15 @@ def test_what_is_left_to_spark_is_computed_again_if_others_were_faster(
     lake.sql("UPDATE raced SET n = try_add(n, 1) WHERE id IN (1)")
     assert rows(lake, "SELECT n FROM raced WHERE id = 1") == [(1001,)]
     assert raced
+
+
+@covers("WH-8")
+def test_nulls_of_nested_types_are_left_to_spark(lake: Any) -> None:
+    columns = "id INT, r ROW<`a b` TIMESTAMP(3), m MAP<STRING, ARRAY<BYTES>>>, l ARRAY<DECIMAL(5, 2)>"
+    lake.warehouse.create_table("db.nested", columns, primary_key="id")
+    lake.sql("INSERT INTO nested SELECT id, NULL, array(id) FROM VALUES (1), (2) AS v(id)")
+    lake.sql("UPDATE nested SET r = NULL, l = NULL WHERE id IN (SELECT max(id) FROM nested)")
+    assert rows(lake, "SELECT id, r, l IS NULL FROM nested") == [(1, None, False), (2, None, True)]
 
 
 @covers("WH-8")

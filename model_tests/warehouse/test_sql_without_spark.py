@@ -14,7 +14,7 @@ from pktable import InvalidRequestError, SnapshotNotFoundError, Warehouse
 from pktable.cli import run
 from pktable.predicate.dialect import SPARK
 from pktable.sql.query import Translation
-from pktable.sql.references import NotUnderstoodError, references
+from pktable.sql.references import NotUnderstoodError, references, with_tables
 from pktable.sql.words import Words, bound, literal
 from pktable_spec.covers import covers
 from sqlglot import exp
@@ -189,6 +189,26 @@ def test_metadata_and_effects_without_spark(lake: Warehouse) -> None:
 )
 def test_the_tables_of_a_query_are_found(query: str, expected: list[str]) -> None:
     assert [".".join(one.parts) for one in references(query)] == expected
+
+
+@covers("WH-10")
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        (
+            "SELECT db.t.a.b, `DB`.t.*, u.c FROM db.t JOIN db.u",
+            "SELECT t.a.b, t.*, u.c FROM X AS `t` JOIN X AS `u`",
+        ),
+        ("SELECT p.db.t.a, db.t.a, t.a FROM p.db.t", "SELECT t.a, t.a, t.a FROM X AS `t`"),
+        ("SELECT db.t.a, db.t FROM db.t AS t, db.u", "SELECT db.t.a, db.t FROM X AS t, X AS `u`"),
+        (
+            "SELECT 'db.t.a', other.t.a, t.db.t.a FROM db.t",
+            "SELECT 'db.t.a', other.t.a, t.db.t.a FROM X AS `t`",
+        ),
+    ],
+)
+def test_a_column_is_named_without_the_database_of_its_table(query: str, expected: str) -> None:
+    assert with_tables(query, [(one, "X") for one in references(query)]) == expected
 
 
 def test_the_tables_of_a_query_that_is_nested_too_deeply_are_not_found() -> None:

@@ -15,8 +15,8 @@ from typing import Final
 from pktable_spec.errors import InvalidRequestError
 
 from pktable.format.type_text import quoted
-from pktable.format.types import TIMESTAMPS, DataType, Value
-from pktable.predicate.literals import MICRO, clock_text, date_text, time_text
+from pktable.format.types import NESTED, TIMESTAMPS, VARIANT, DataType, Value
+from pktable.predicate.literals import MICRO, clock_text, date_text, general, time_text
 from pktable.predicate.text_as_java import spark_function
 from pktable.predicate.tree import (
     STRING,
@@ -45,7 +45,7 @@ ARITHMETIC: Final[dict[Arithmetic, str]] = {
     "remainder": "%",
 }
 SUFFIXES: Final = {"TINYINT": "Y", "SMALLINT": "S", "INT": "", "BIGINT": "L"}
-SPARK_NAMES: Final = {"BYTES": "BINARY", "TIMESTAMP": "TIMESTAMP_NTZ", "NULL": "BOOLEAN"}
+SPARK_NAMES: Final = {"BYTES": "BINARY", "TIMESTAMP": "TIMESTAMP_NTZ", "NULL": "BOOLEAN", "ROW": "STRUCT"}
 PLAIN_TEXT: Final = re.compile(r"[^\\'$]*")
 """Strings that mean the same between quotes in every session. A backslash depends on a setting, a doubled quote on
 the version (Spark 4.0 leaves it out), and the value of a variable takes the place of ``${name}``."""
@@ -154,7 +154,14 @@ def _call(call: Call) -> str:
 def _type(t: DataType) -> str:
     if t.root == "DECIMAL":
         return f"DECIMAL({t.precision}, {t.scale})"
-    return SPARK_NAMES.get(t.root, t.root)
+    if t.variant:
+        return VARIANT
+    if t.root not in NESTED:
+        return SPARK_NAMES.get(t.root, t.root)
+    inner = [_type(general(child.type)) for child in t.children]
+    if t.root == "ROW":
+        inner = [f"{quoted(child.name)}: {kind}" for child, kind in zip(t.children, inner, strict=True)]
+    return f"{SPARK_NAMES.get(t.root, t.root)}<{', '.join(inner)}>"
 
 
 def _literal(value: Value, t: DataType) -> str:

@@ -30,10 +30,12 @@ from pktable.sql.references import (
     Reference,
     Travel,
     changes_of,
+    has_parameters,
     references,
     selecting,
+    with_tables,
 )
-from pktable.sql.words import Words, quoted
+from pktable.sql.words import Words, bound, quoted
 from pktable.table import Table
 
 LIKE_QUERIES: Final = ("SELECT", "FROM")
@@ -53,6 +55,8 @@ class Queries:
         raises. Clauses: WH-10, WH-11.
         """
         text = selecting(text)
+        if args and has_parameters(text):
+            text, args = bound(Words.of(text), args).text, None
         frames: dict[str, DataFrame] = {}
 
         def placed(reference: Reference, frame: DataFrame) -> str:
@@ -97,22 +101,9 @@ class Queries:
         except NotUnderstoodError as problem:
             self.expect_none_of_ours(Words.of(text), f"it is not understood ({problem})")
             return text
-        out, at, ours = [], 0, 0
-        for one in found:
-            frame = self._frame_of(one)
-            if frame is None:
-                continue
-            ours += 1
-            alias = "" if one.alias_at is None else f" AS {quoted(one.parts[-1])}"
-            sample = "" if one.alias_at is None else text[one.end + 1 : one.alias_at]
-            out += [
-                _escaped(text[at : one.start], escape),
-                placed(one, frame),
-                _escaped(sample, escape),
-                alias,
-            ]
-            at = one.end + 1 + len(sample)
-        return "".join(out) + _escaped(text[at:], escape and ours > 0)
+        frames = [(one, self._frame_of(one)) for one in found]
+        ours = [(one, placed(one, frame)) for one, frame in frames if frame is not None]
+        return with_tables(text, ours, _escaped) if escape and ours else with_tables(text, ours)
 
     def _frame_of(self, reference: Reference) -> DataFrame | None:
         """Return the rows of a table of ours or a view of this session, None if the name is another."""
@@ -206,5 +197,5 @@ def version(table: Table, text: str) -> dict[str, Any]:
     return {"snapshot": int(text)}
 
 
-def _escaped(text: str, escape: bool) -> str:
-    return text.replace("{", "{{").replace("}", "}}") if escape else text
+def _escaped(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")

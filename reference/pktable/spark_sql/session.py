@@ -28,6 +28,7 @@ from pktable.run.spark.workers import run_this_interpreter
 from pktable.spark_sql import altering, definitions, procedures, rows, shown
 from pktable.spark_sql.queries import Queries
 from pktable.sql.names import Names
+from pktable.sql.references import without_databases
 from pktable.sql.words import QUERIES, Words, bound, quoted
 from pktable.store.directories import DEFAULT
 from pktable.warehouse import Warehouse
@@ -68,6 +69,7 @@ STATEMENTS: Final[dict[str, Callable[[Queries, Words], DataFrame | None]]] = {
     "USE": shown.use,
     "CALL": procedures.call,
 }
+OF_ROWS: Final = ("UPDATE", "DELETE", "MERGE")
 NOT_FOUND: Final = "TABLE_OR_VIEW_NOT_FOUND"
 
 
@@ -128,7 +130,8 @@ class Session:
         if first == "EXPLAIN":
             return self._explained(words, args)
         if first in STATEMENTS:
-            return STATEMENTS[first](queries, bound(words, args))
+            words = bound(words, args)
+            return STATEMENTS[first](queries, without_databases(words) if first in OF_ROWS else words)
         return None
 
     def _after_with(self, words: Words, args: Any) -> DataFrame | None:

@@ -44,9 +44,10 @@ from pktable.sql.references import (
     changes_of,
     references,
     selecting,
+    with_tables,
 )
 from pktable.sql.relations import Relation
-from pktable.sql.words import QUERIES, Words, quoted
+from pktable.sql.words import QUERIES, Words
 from pktable.store.directories import DEFAULT
 
 if TYPE_CHECKING:
@@ -124,21 +125,16 @@ def query(warehouse: Warehouse, text: str, *, database: str = DEFAULT) -> pa.Tab
         found = references(words.text)
     except NotUnderstoodError as problem:
         raise InvalidRequestError(f"sql: the query is not understood: {problem}") from None
-    out, at = [], 0
     sources: dict[object, Source] = {}
     tables: dict[str, Relation] = {}
     for number, one in enumerate(found):
-        sample = "" if one.alias_at is None else words.text[one.end + 1 : one.alias_at]
-        alias = "" if one.alias_at is None else f" AS {quoted(one.parts[-1])}"
-        out += [words.text[at : one.start], f"{TABLE}{number}", sample, alias]
-        at = one.end + 1 + len(sample)
         place = names.find(one.parts) or names.expect(one.parts)
         version = one.travel or one.changes
         key = place, version and words.text[version.start : version.end + 1]
         if key not in sources:
             sources[key] = _source(names, place, one, f"{TABLE}{number}")
         tables[f"{TABLE}{number}"] = sources[key].relation
-    tree = _tree("".join(out) + words.text[at:])
+    tree = _tree(with_tables(words.text, [(one, f"{TABLE}{number}") for number, one in enumerate(found)]))
     written = {f"{TABLE}{number}": one.parts[-1] for number, one in enumerate(found)}
     try:
         translated = Translation(tables).query(tree)

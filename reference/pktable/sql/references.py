@@ -9,7 +9,7 @@ Clauses: WH-21.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
@@ -18,7 +18,7 @@ import sqlglot
 from pktable_spec.errors import InvalidRequestError
 from sqlglot import errors, exp
 
-from pktable.sql.words import Word, Words, without_quotes
+from pktable.sql.words import Word, Words, quoted, without_quotes
 
 if TYPE_CHECKING:
     from pktable.change_scan import ChangeScan
@@ -30,6 +30,8 @@ TIMES: Final = ("TIMESTAMP", "SYSTEM_TIME")
 BEFORE_QUERIES: Final = ("(", ")", "UNION", "ALL", "DISTINCT", "EXCEPT", "INTERSECT", "MINUS", "AS")
 BEFORE_PARENTHESES: Final = (*BEFORE_QUERIES, "FROM", "JOIN", "IN", "EXISTS")
 SIGNS: Final = ("+", "-")
+PARAMETERS: Final = (":", "?")
+"""What a parameter begins with."""
 
 
 class NotUnderstoodError(InvalidRequestError):
@@ -102,6 +104,68 @@ def references(text: str) -> list[Reference]:
         (one for one in tree.find_all(exp.Table) if not _is_of_the_query(one)), key=lambda one: _span(one)
     )
     return [_reference(one, words, travels) for one in named if one.parts]
+
+
+def with_tables(
+    text: str, instead: Sequence[tuple[Reference, str]], others: Callable[[str], str] = str
+) -> str:
+    """Return a query with other words in place of tables, which keep the names that the query gives them.
+
+    ``others``: what becomes of all other parts of the text. A column that is named with the database of its table loses
+    it, because what stands in place of the table has none.
+    """
+    edits = [(*span, "") for span in _databases(text, [one for one, _ in instead])]
+    for one, words in instead:
+        edits.append((one.start, one.end + 1, words))
+        if one.alias_at is not None:
+            edits.append((one.alias_at, one.alias_at, f" AS {quoted(one.parts[-1])}"))
+    return _edited(text, edits, others)
+
+
+def without_databases(words: Words) -> Words:
+    """Return an UPDATE, DELETE or MERGE in which no column is named with the database of its table."""
+    try:
+        spans = _databases(words.text, references(words.text))
+    except NotUnderstoodError:
+        return words
+    return Words.of(_edited(words.text, [(*span, "") for span in spans]))
+
+
+def _edited(text: str, edits: Iterable[tuple[int, int, str]], others: Callable[[str], str] = str) -> str:
+    """Return ``text`` with (first, end, words in place) of each edit."""
+    out, at = [], 0
+    for start, end, words in sorted(edits):
+        out += [others(text[at:start]), words]
+        at = end
+    return "".join(out) + others(text[at:])
+
+
+def _databases(text: str, tables: Sequence[Reference]) -> list[tuple[int, int]]:
+    """Return where names of columns begin with the database of one of ``tables``: from there to the table's name."""
+    known = {
+        tuple(part.lower() for part in one.parts[i:])
+        for one in tables
+        if one.alias_at is not None
+        for i in range(len(one.parts) - 1)
+    }
+    words, found, i = Words.of(text).words if known else (), [], 0
+    while i < len(words):
+        begin = i
+        while i + 2 < len(words) and words[i + 1].text == "." and words[i + 2].is_name:
+            i += 2
+        has_more = i + 1 < len(words) and words[i + 1].text == "."  # t.*
+        name = words[begin : i + 1 : 2]
+        for count in range(2, len(name) + has_more):
+            if tuple(word.text.lower() for word in name[:count]) in known:
+                found.append((name[0].start, name[count - 1].start))
+                break
+        i += 1
+    return found
+
+
+def has_parameters(text: str) -> bool:
+    """Return whether a version or a time that a query asks for is a parameter, such as VERSION AS OF :v."""
+    return any(isinstance(one, Travel) and one.value[0] in PARAMETERS for one in _travels(Words.of(text)))
 
 
 def selecting(text: str) -> str:
@@ -257,7 +321,7 @@ def _term(cursor: Words) -> None:
         elif (following := cursor.peek()) is not None and following.is_text:
             cursor.at += 1  # TIMESTAMP '…'
     else:
-        cursor.at += 1
+        cursor.at += 1 + (word.text == ":")  # :name
 
 
 CHANGE_TYPE: Final = "_change_type"
