@@ -49,7 +49,6 @@ from pktable_hudi.format.bloom import SimpleFilter, decode_simple
 from pktable_hudi.format.delete_content import (
     DELETE_VERSION,
     DeleteContent,
-    decode_delete_content,
     encode_delete_content,
 )
 from pktable_hudi.format.key_summary import KeyCollation, KeySummary, footer_of_summary
@@ -328,12 +327,3 @@ def decode_keys(data: bytes, found: FoundIndex, *, at: str) -> tuple[pa.Array, N
     except Exception as error:  # whatever the libraries raise on damaged bytes
         raise CorruptFileError("keys of a log index", at=at, expected="sorted keys", found=error) from None
     return keys, records
-
-
-def tail_of(block: LogBlock, *, at: str) -> bytes:
-    """Return the tail of a block's content, empty for a kind that has none. Raises CorruptFileError."""
-    if block.kind is BlockKind.AVRO:
-        return bytes(decode_avro_content(block.content, at=at).tail)
-    if block.kind is BlockKind.DELETE:
-        return bytes(decode_delete_content(block.content, at=at).tail)
-    return b""
