@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any, Final
 
 from pktable_spec.errors import InvalidRequestError
@@ -187,6 +188,8 @@ class QueryResolver(Resolver):
 
         over = Over(f" OVER ({words.strip()})")
         inner = node.this
+        if inner.find(exp.Distinct) is not None:
+            raise self.error("DISTINCT is not supported in a window", node)
         if not order and type(inner) in (*NUMBERINGS, exp.Lag, exp.Lead):
             raise self.error("expected ORDER BY in the window of this function", node)
         if type(inner) in NUMBERINGS:
@@ -213,6 +216,8 @@ class QueryResolver(Resolver):
         self.expect_only(spec, "kind", "start", "start_side", "end", "end_side", where=node)
         kind = str(spec.args["kind"]).upper()
         ends = [self._bound(spec.args.get(name), spec.args.get(f"{name}_side"), kind, node) for name in ENDS]
+        if _place(ends[0]) > _place(ends[1]):
+            raise self.error("expected a frame whose end is not before its start", node)
         return f" {kind} BETWEEN {ends[0]} AND {ends[1]}"
 
     def _bound(self, value: Any, side: Any, kind: str, node: Node) -> str:
@@ -245,6 +250,15 @@ class QueryResolver(Resolver):
 
 
 ENDS: Final = ("start", "end")
+
+
+def _place(bound: str) -> float:
+    """Return how many rows after its own row an end of a frame is."""
+    count, _, way = bound.partition(" ")
+    rows = 0 if count == "CURRENT" else inf if count == "UNBOUNDED" else int(count)
+    return -rows if way == "PRECEDING" else rows
+
+
 NUMBERINGS: Final = {exp.RowNumber: "row_number", exp.Rank: "rank", exp.DenseRank: "dense_rank"}
 
 

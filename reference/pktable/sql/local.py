@@ -149,14 +149,25 @@ def query(warehouse: Warehouse, text: str, *, database: str = DEFAULT) -> pa.Tab
 
 
 def _expect_known_signs(words: Words) -> None:
-    """Raise NeedsSparkError for what sqlglot reads as something else: ``|>``, and a plus with one value."""
+    """Raise NeedsSparkError for what sqlglot reads, and Spark reads as something else or not at all. Clauses: WH-28."""
     for before, word in zip((None, *words.words), words.words, strict=False):
         if word.kind == "PIPE_GT":
             raise NeedsSparkError("sql: |> is not supported here")
+        first = "" if before is None else before.upper
         if word.kind == "PLUS" and (
-            before is None or before.kind in BEFORE_SIGNS or before.upper in ("SELECT", "BY")
+            before is None or before.kind in BEFORE_SIGNS or first in ("SELECT", "BY")
         ):
             raise NeedsSparkError("sql: + before a value is not supported here")
+        if word.kind == "HEX_STRING" and words.text[word.start] == "0":
+            raise NeedsSparkError(f"sql: {words.text[word.start : word.end + 1]} is no number of Spark's")
+        if (
+            (first == "AS" and word.is_text)
+            or (first == "USING" and word.text != "(")
+            or (first == "BY" and word.upper == "DISTINCT")
+        ):
+            raise NeedsSparkError(
+                f"sql: {first} {words.text[word.start : word.end + 1]} is not supported here"
+            )
 
 
 def _as_written(text: str, written: Mapping[str, str]) -> str:
