@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime, timezone
+from decimal import Decimal
 from typing import Any
 
 import pktable
@@ -676,6 +679,93 @@ def test_what_is_left_to_spark_is_computed_again_if_others_were_faster(
     lake.sql("UPDATE raced SET n = try_add(n, 1) WHERE id IN (1)")
     assert rows(lake, "SELECT n FROM raced WHERE id = 1") == [(1001,)]
     assert raced
+
+
+@contextmanager
+def setting(lake: Any, **values: str) -> Iterator[None]:
+    """Give the session settings, whose names have ``_`` in place of dots, inside the block."""
+    names = {name: f"spark.sql.{name.replace('_', '.')}" for name in values}
+    before = {name: lake.conf.get(names[name]) for name in values}
+    try:
+        for name, value in values.items():
+            lake.conf.set(names[name], value)
+        yield
+    finally:
+        for name, value in before.items():
+            lake.conf.set(names[name], value)
+
+
+@covers("WH-8")
+def test_statements_read_words_as_queries_of_the_session_do(lake: Any) -> None:
+    lake.warehouse.create_table("db.words", "id INT, z TIMESTAMP_LTZ, s STRING", primary_key="id")
+
+    def left(statement: str, query: str = "SELECT id FROM words") -> list[tuple[Any, ...]]:
+        at = "TIMESTAMP '2024-01-01 0{}:00:00Z'"
+        lake.sql(f"INSERT OVERWRITE words VALUES (0, {at.format(0)}, 'a'), (5, {at.format(5)}, '7')")
+        lake.sql(statement)
+        return rows(lake, query)
+
+    midnight = "TIMESTAMP '2024-01-01 00:00:00'"
+    with setting(lake, session_timeZone="America/New_York", ansi_doubleQuotedIdentifiers="true"):
+        for condition in (f"z = {midnight}", "z = '2024-01-01'", "z IN (DATE '2024-01-01')", "\"s\" = '7'"):
+            assert left(f"DELETE FROM words WHERE {condition}") == [(0,)], condition
+        merge = "MERGE INTO words w USING (SELECT 5 id) s ON w.id = s.id WHEN MATCHED"
+        assert left(f"{merge} AND w.z >= {midnight} THEN DELETE") == [(0,)]
+        assert left(f"UPDATE words SET z = {midnight}", f"SELECT id FROM words WHERE z = {midnight}") == [
+            (0,),
+            (5,),
+        ]
+        with pytest.raises(InvalidRequestError, match=r"REPLACE WHERE z = .*: it is read in UTC"):
+            lake.sql(f"INSERT INTO words REPLACE WHERE z = {midnight} SELECT * FROM words")
+    lake.sql("SET pk.seven=7")
+    assert left("DELETE FROM words WHERE s = '${pk.seven}'") == [(0,)]
+    assert left("UPDATE words SET s = '${pk.seven}' WHERE id = 0", "SELECT s FROM words") == [("7",), ("7",)]
+    with setting(lake, parser_escapedStringLiterals="true"):
+        assert left("UPDATE words SET s = 'a\\nb'", "SELECT DISTINCT length(s) FROM words") == [(4,)]
+
+
+@covers("WH-13", "WH-20")
+def test_a_constant_of_a_partition_is_the_value_that_spark_stores(lake: Any) -> None:
+    columns = "id INT, z TIMESTAMP_LTZ, k INT, d DECIMAL(5, 2)"
+    table = lake.warehouse.create_table(
+        "db.constants", columns, primary_key=None, partition_by=["z", "k", "d"]
+    )
+    partition = "PARTITION (z = TIMESTAMP '2024-01-01 00:00:00', k = -1.9, d = 1.5)"
+    with setting(lake, session_timeZone="America/New_York"):
+        for statement in ("INSERT INTO constants {} SELECT 1", "INSERT OVERWRITE constants {} SELECT 2"):
+            lake.sql(statement.format(partition))
+        at = datetime(2024, 1, 1, 5, tzinfo=timezone.utc)
+        assert table.to_arrow().to_pylist() == [{"id": 2, "z": at, "k": -1, "d": Decimal("1.50")}]
+        for part in ("k = -1", "d = 1.5"):
+            assert len(rows(lake, f"SHOW PARTITIONS constants PARTITION ({part})")) == 1
+        with pytest.raises(InvalidRequestError, match="overflow"):
+            lake.sql("INSERT INTO constants PARTITION (z = NULL, k = 3000000000, d = 1) SELECT 1")
+        lake.sql(f"ALTER TABLE constants DROP {partition}")
+    assert table.count() == 0
+
+
+@covers("WH-13")
+def test_what_a_column_cannot_hold_is_refused_in_either_mode_of_expressions(lake: Any) -> None:
+    lake.warehouse.create_table("db.narrow", "id INT, n INT, d DECIMAL(5, 2)", primary_key="id")
+    with setting(lake, ansi_enabled="false"):
+        for values in ("1, 3000000000L, 1", "1, 1e30D, 1", "1, 1, 123456.789"):
+            with pytest.raises(InvalidRequestError, match=r"overflow|cannot be represented"):
+                lake.sql(f"INSERT INTO narrow SELECT {values}")
+        lake.sql("INSERT INTO narrow SELECT 1, CAST('x' AS INT), 1.004")
+    assert rows(lake, "SELECT n, d FROM narrow") == [(None, Decimal("1.00"))]
+
+
+@covers("STM-1", "WH-12")
+def test_a_statement_sees_the_rows_of_its_table_that_wait_for_a_compaction_wherever_it_names_it(
+    lake: Any,
+) -> None:
+    options = {**DV, "write-only": "true"}
+    table = lake.warehouse.create_table("db.waiting", "id INT, v INT", primary_key="id", options=options)
+    lake.sql("INSERT INTO waiting VALUES (1, 10), (2, 20), (3, 30)")
+    lake.sql("DELETE FROM waiting WHERE v = (SELECT max(v) FROM waiting)")
+    lake.sql("MERGE INTO waiting w USING waiting s ON w.id = s.id WHEN MATCHED THEN UPDATE SET v = s.v + 1")
+    lake.sql("INSERT OVERWRITE waiting SELECT * FROM waiting")
+    assert sorted(map(tuple, table.read(fresh=True).collect())) == [(1, 11), (2, 21)]
 
 
 @covers("WH-8")

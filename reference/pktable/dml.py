@@ -29,13 +29,23 @@ from pktable.ingest.changes import ChangeKind
 from pktable.ingest.sources import accept_parts, accept_rows
 from pktable.merge_builder import MergeBuilder
 from pktable.predicate import Predicate
-from pktable.run.runner import Query, RowChange, Runner, found_rows, raised_for, understands_sparks_words
+from pktable.run.runner import Query, RowChange, Runner, found_rows, raised_for, sparks_words
 from pktable.staged import RowWork, StagedRows
 from pktable.staged_write import StagedWrite, Work
 from pktable.staging import Stager
 from pktable.statements.arguments import Assignments, expect_all, texts_of, updated
 from pktable.statements.names import Names
-from pktable.statements.plan import KIND, SOURCE, TARGET, Clause, SparkText, Statement, When, of_table
+from pktable.statements.plan import (
+    KIND,
+    SOURCE,
+    TARGET,
+    Clause,
+    SparkText,
+    SparkWords,
+    Statement,
+    When,
+    of_table,
+)
 
 
 @dataclass(frozen=True)
@@ -50,16 +60,22 @@ class Statements:
         """Return what an UPDATE or DELETE may name. Raises InvalidRequestError. Clauses: WH-8."""
         if alias is not None:
             expect_text("alias", alias)
-        self.expect_spark(by_spark)
-        return Names(self.catalog.context.schema.fields, (), (alias or TARGET, SOURCE), by_spark)
+        words = self.words(by_spark)
+        return Names(self.catalog.context.schema.fields, (), (alias or TARGET, SOURCE), words)
 
-    def expect_spark(self, by_spark: bool) -> None:
-        """Raise InvalidRequestError unless ``by_spark`` is False, or there is a session. Clauses: WH-8."""
+    def words(self, by_spark: bool) -> SparkWords | None:
+        """Return how the session reads words if ``by_spark``, None if not.
+
+        Raises InvalidRequestError without a session. Clauses: WH-8.
+        """
         expect_flag("by_spark", by_spark)
-        if by_spark and not understands_sparks_words(self.runner):
+        if not by_spark:
+            return None
+        if (words := sparks_words(self.runner)) is None:
             raise InvalidRequestError(
                 "by_spark: expected a table with a session, and not runner='local'; give spark=session to Table.open"
             )
+        return words
 
     def expect_engine(self, *, updates: bool = False, deletes: bool = False) -> None:
         """Raise InvalidRequestError unless merging a +U replaces a row, or a -D removes it. Clauses: MRG-18."""
@@ -121,7 +137,7 @@ class Statements:
 
     def _rows_of(self, where: str | None, names: Names) -> tuple[Predicate | None, SparkText | None]:
         """Return the condition of an UPDATE or DELETE, as one to evaluate here or one for Spark."""
-        if names.aliases[0] == TARGET and not names.by_spark:
+        if names.aliases[0] == TARGET and names.by_spark is None:
             return self.condition(where), None
         if where is None:
             return None, None

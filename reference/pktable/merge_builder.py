@@ -38,6 +38,7 @@ from pktable.statements.plan import (
     TARGET,
     Clause,
     SparkText,
+    SparkWords,
     Statement,
     When,
     qualified,
@@ -72,7 +73,7 @@ class MergeBuilder:
         on: str | Sequence[str],
         aliases: tuple[str, str],
         *,
-        by_spark: bool = False,
+        by_spark: SparkWords | None = None,
     ) -> MergeBuilder:
         """Return a builder without clauses. Raises InvalidRequestError."""
         schema = context.schema
@@ -175,7 +176,11 @@ class MergeBuilder:
         if isinstance(self.on, SparkText):
             return (), self.on
         keys, residual = join_of(self.on)
-        return ((), SparkText(self.on_text)) if not keys and self.names.by_spark else (keys, residual)
+        return (
+            ((), SparkText(self.on_text))
+            if not keys and self.names.by_spark is not None
+            else (keys, residual)
+        )
 
     @property
     def _schema(self) -> TableSchema:

@@ -166,10 +166,10 @@ class TableWrites(ABC):
         """
         self.catalog.expect_writable()
         self._statements.expect_engine(updates=True, deletes=True)
-        self._statements.expect_spark(by_spark)
+        words = self._statements.words(by_spark)
         aliases = (target_alias, source_alias)
         return MergeBuilder.of(
-            self._statements.execute, self.catalog.context, source, on, aliases, by_spark=by_spark
+            self._statements.execute, self.catalog.context, source, on, aliases, by_spark=words
         )
 
     @measured("overwrite")

@@ -49,9 +49,10 @@ from pktable.run.runner import (
     Runner,
     SearchTask,
     row_width,
+    sparks_words,
 )
 from pktable.run.together import AT_ONCE
-from pktable.statements.plan import Statement
+from pktable.statements.plan import SparkWords, Statement
 from pktable.store.new_files import NewFiles
 from pktable.watching import Progress
 
@@ -110,8 +111,8 @@ class RunnerBySize:
     forced: str | None = None
 
     @property
-    def understands_sparks_words(self) -> bool:
-        return self.forced != "local"
+    def sparks_words(self) -> SparkWords | None:
+        return None if self.forced == "local" else sparks_words(self.cluster)
 
     def write(
         self,

@@ -35,7 +35,7 @@ from pktable.lsm.bucket import BucketChange, BucketId, BucketState, ChangeRead
 from pktable.lsm.universal import Pick
 from pktable.predicate import Predicate
 from pktable.run.together import AT_ONCE, CORES
-from pktable.statements.plan import Statement
+from pktable.statements.plan import SparkWords, Statement
 from pktable.store.new_files import NewFiles
 from pktable.watching import Progress
 
@@ -258,9 +258,10 @@ def expect_runner(wanted: str | None, *, has_spark: bool) -> None:
         )
 
 
-def understands_sparks_words(runner: Runner) -> bool:
-    """Return whether `Runner.changes` takes a statement with `SparkText`. Clauses: WH-8."""
-    return bool(getattr(runner, "understands_sparks_words", False))
+def sparks_words(runner: Runner) -> SparkWords | None:
+    """Return how `Runner.changes` reads `SparkText`, None if it takes none. Clauses: WH-8."""
+    found: SparkWords | None = getattr(runner, "sparks_words", None)
+    return found
 
 
 class Runner(Protocol):

@@ -47,13 +47,13 @@ def alter(queries: Queries, words: Words) -> DataFrame | None:
         database = found.database if len(to.parts) == 1 else target.database
         queries.names.warehouse.rename_table(found.name, f"{database}.{target.table}")
         return nothing(queries)
-    change = _alteration(queries.names.open(found), words)
+    change = _alteration(queries, queries.names.open(found), words)
     words.expect_end()
     change()
     return nothing(queries)
 
 
-def _alteration(table: Table, words: Words) -> Change:
+def _alteration(queries: Queries, table: Table, words: Words) -> Change:
     """Read what follows the name in an ALTER TABLE, but for RENAME TO, and return how it is carried out."""
     if (of_tag := tag_change(table, words)) is not None:
         return of_tag
@@ -69,7 +69,7 @@ def _alteration(table: Table, words: Words) -> Change:
             expect_distinct([new, *(name for name in table.schema.value_names if name != old)])
         return partial(table.alter, rename={old: new})
     if words.take("DROP", "PARTITION") or words.take("DROP", "IF", "EXISTS", "PARTITION"):
-        return _dropped_partitions(table, words)
+        return _dropped_partitions(queries, table, words)
     if words.take("DROP"):
         if words.any_of("COLUMN", "COLUMNS") is None:
             raise words.problem("COLUMN or PARTITION")
@@ -100,12 +100,12 @@ def _dropped_columns(table: Table, words: Words) -> Change:
     return partial(table.alter, drop=[field_of(table.schema, name) for name in there])
 
 
-def _dropped_partitions(table: Table, words: Words) -> Change:
+def _dropped_partitions(queries: Queries, table: Table, words: Words) -> Change:
     """Read partitions, each ``(name = value, …)``, whose rows are deleted in one commit."""
-    holds = [where_partition(read_partition(words, table.schema))]
+    holds = [where_partition(read_partition(queries, words, table.schema))]
     while words.take(","):
         words.expect("PARTITION")
-        holds.append(where_partition(read_partition(words, table.schema)))
+        holds.append(where_partition(read_partition(queries, words, table.schema)))
     words.take("PURGE")
     where = " OR ".join(f"({one})" for one in holds)
     return partial(table.overwrite, table.schema.arrow_schema.empty_table(), where=where)

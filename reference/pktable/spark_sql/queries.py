@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import uuid
 from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta, timezone
 from typing import Any, Final
 
 import pyarrow as pa
@@ -19,8 +20,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from pktable.bucket.changelog import COMMITS, ROW_KIND
+from pktable.format.types import Field
 from pktable.run.spark.errors import raised_here
+from pktable.run.spark.session import in_ansi_mode
 from pktable.run.spark.statements import source_frame
+from pktable.run.spark.types import spark_schema
 from pktable.sql.names import Found, Names
 from pktable.sql.references import (
     CHANGE_TYPE,
@@ -35,9 +39,10 @@ from pktable.sql.references import (
     selecting,
     with_tables,
 )
-from pktable.sql.words import Words, bound, quoted
+from pktable.sql.words import Words, bound, literal, quoted
 from pktable.table import Table
 
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
 LIKE_QUERIES: Final = ("SELECT", "FROM")
 """Words without which an expression has no query in it."""
 
@@ -47,6 +52,7 @@ class Queries:
 
     def __init__(self, spark: SparkSession, names: Names) -> None:
         self.spark, self.names = spark, names
+        self._changed: Found | None = None
 
     def frame(self, text: str, args: Any = None, *, before: str = "") -> DataFrame:
         """Return what a query gives; ``args``: values of its parameters, as Spark takes them. ``before``: as EXPLAIN.
@@ -70,8 +76,23 @@ class Queries:
         return self.spark.sql(before + replaced, args, **frames)
 
     @contextlib.contextmanager
-    def aside(self) -> Iterator[Any]:
-        """Give a function that names tables of ours in an expression by temporary views, gone afterwards."""
+    def reading_all(self, changed: Found | None) -> Iterator[None]:
+        """Read rows of ``changed`` inside the block as the statement that changes it does: those that wait, too.
+
+        Clauses: STM-1, WH-12.
+        """
+        before, self._changed = self._changed, changed
+        try:
+            yield
+        finally:
+            self._changed = before
+
+    @contextlib.contextmanager
+    def aside(self, changed: Found) -> Iterator[Any]:
+        """Give a function that names tables of ours in an expression by temporary views, gone afterwards.
+
+        ``changed``: the table of the statement, see `reading_all`.
+        """
         made: list[str] = []
 
         def placed(reference: Reference, frame: DataFrame) -> str:
@@ -83,7 +104,8 @@ class Queries:
             words = Words.of(text).words if text else ()
             if not any(word.upper in LIKE_QUERIES for word in words):
                 return text
-            return self._replaced(f"SELECT {text}", placed, escape=False).removeprefix("SELECT ")
+            with self.reading_all(changed):
+                return self._replaced(f"SELECT {text}", placed, escape=False).removeprefix("SELECT ")
 
         try:
             yield replaced
@@ -139,7 +161,7 @@ class Queries:
         """Return the rows of a table of ours, or of one of its metadata tables. Clauses: WH-9, WH-11."""
         table = self.names.open(found)
         if found.metadata is None:
-            rows: DataFrame = table.read(**as_of)
+            rows: DataFrame = table.read(**as_of, fresh=found == self._changed and not as_of)
             return rows
         rows = table.metadata(found.metadata, **as_of)
         return source_frame(self.spark, rows) if isinstance(rows, pa.Table) else rows
@@ -166,6 +188,21 @@ class Queries:
         if row[0] is None:
             raise InvalidRequestError(f"TIMESTAMP AS OF {value}: expected a time, found NULL")
         return int(row[0])
+
+    def constant(self, text: str, column: Field) -> str:
+        """Return a constant of a statement as SQL that means the same in any session, cast to the type of ``column``.
+
+        Raises what Spark raises. Clauses: WH-13.
+        """
+        kind = column.type
+        (field,) = spark_schema([column])
+        cast = f"CAST(({text}\n) AS {field.dataType.simpleString()})"
+        value = f"unix_micros({cast})" if kind.root == "TIMESTAMP_LTZ" else cast
+        with in_ansi_mode(self.spark, can_fail=True):
+            (row,) = self.spark.sql(f"SELECT {value}").collect()
+        if kind.root == "TIMESTAMP_LTZ" and row[0] is not None:
+            return literal(EPOCH + timedelta(microseconds=row[0]))
+        return literal(row[0])
 
     def expect_none_of_ours(self, words: Words, why: str) -> None:
         """Raise InvalidRequestError if a statement may name a table of ours; ``why``: what is wrong then.

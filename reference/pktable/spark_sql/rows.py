@@ -15,6 +15,8 @@ from pyspark.sql import functions as F
 
 from pktable.catalog.effects import Result
 from pktable.format.metadata.schema import TableSchema
+from pktable.predicate import parse
+from pktable.run.spark.session import in_ansi_mode, words_of
 from pktable.run.spark.statements import stores
 from pktable.run.spark.types import spark_schema
 from pktable.run.spark.wire import frame_of_rows
@@ -59,7 +61,7 @@ def insert(queries: Queries, words: Words, args: Any, ctes: str = "") -> DataFra
             f"INSERT {found.name}: expected INTO or OVERWRITE before the name of the table"
         )
     table = _target(queries, found)
-    given = _partition(words, table.schema) if words.take("PARTITION") else {}
+    given = _partition(queries, words, table.schema) if words.take("PARTITION") else {}
     fixed = {name: text for name, text in given.items() if text is not None}
     if words.sees("IF"):
         raise InvalidRequestError(
@@ -71,6 +73,7 @@ def insert(queries: Queries, words: Words, args: Any, ctes: str = "") -> DataFra
         if replaces or given:
             raise InvalidRequestError("INSERT: REPLACE WHERE goes with INTO, and without PARTITION")
         where = words.until(*QUERIES[:-1])
+        _expect_same_words(queries, table.schema, where)
     by_name = words.take("BY", "NAME")
     columns = None
     following = words.peek(1)
@@ -78,12 +81,13 @@ def insert(queries: Queries, words: Words, args: Any, ctes: str = "") -> DataFra
         if by_name:
             raise words.problem("a query after BY NAME")
         columns = [column_named(table.schema, part.whole_name()) for part in words.group()]
-    rows = queries.frame(ctes + words.query(), args)
+    overwrites = replaces or where is not None
+    with queries.reading_all(found if overwrites else None):
+        rows = queries.frame(ctes + words.query(), args)
     rows = aligned(rows, table.schema, columns, fixed, by_name=by_name)
     dynamic = replaces and len(fixed) < len(table.schema.partition_keys) and _is_dynamic(queries)
     if replaces and fixed and not dynamic:
         where = where_partition(fixed)
-    overwrites = replaces or where is not None
     result = table.overwrite(rows, where=where, dynamic=dynamic) if overwrites else table.put(rows)
     effect = None if result is None else result.effect
     known = {} if effect is None else {"num_affected_rows": effect.put}
@@ -94,8 +98,18 @@ def _is_dynamic(queries: Queries) -> bool:
     return str(queries.spark.conf.get(OVERWRITE_MODE, "static")).lower() == "dynamic"
 
 
-def _partition(words: Words, schema: TableSchema) -> dict[str, str | None]:
-    """Read ``(name = value, name, …)``; return the text of each value by column. Raises InvalidRequestError."""
+def _expect_same_words(queries: Queries, schema: TableSchema, where: str) -> None:
+    """Raise InvalidRequestError if the session may read a condition otherwise than an overwrite does. Clauses: WH-8."""
+    predicate = parse(where, schema.fields)
+    if words_of(queries.spark).differ(where, predicate.root):
+        raise InvalidRequestError(
+            f"REPLACE WHERE {where}: it is read in UTC and with Spark's default settings for text, which those of this "
+            "session differ from; SET TIME ZONE 'UTC', or use DELETE and INSERT"
+        )
+
+
+def _partition(queries: Queries, words: Words, schema: TableSchema) -> dict[str, str | None]:
+    """Read ``(name = value, name, …)``; return each value as SQL, by column. Raises InvalidRequestError."""
     given: dict[str, str | None] = {}
     for part in words.group():
         name = column_named(schema, part.name())
@@ -105,16 +119,16 @@ def _partition(words: Words, schema: TableSchema) -> dict[str, str | None]:
             )
         if name in given:
             raise InvalidRequestError(f"PARTITION: column {name} is given twice")
-        given[name] = part.constant() if part.take("=") else None
+        given[name] = queries.constant(part.constant(), schema.field(name)) if part.take("=") else None
         part.expect_end()
     if not given:
         raise InvalidRequestError("PARTITION: expected columns, found none")
     return given
 
 
-def read_partition(words: Words, schema: TableSchema) -> dict[str, str]:
-    """Read ``(name = value, …)``; return the text of each value by column. Raises InvalidRequestError."""
-    given = _partition(words, schema)
+def read_partition(queries: Queries, words: Words, schema: TableSchema) -> dict[str, str]:
+    """Read ``(name = value, …)``; return each value as SQL, by column. Raises InvalidRequestError."""
+    given = _partition(queries, words, schema)
     open_ = [name for name, text in given.items() if text is None]
     if open_ or not given:
         raise InvalidRequestError(
@@ -155,15 +169,17 @@ def aligned(
     rows = rows.toDF(*given)
     for name, text in fixed.items():
         rows = rows.withColumn(name, F.expr(text))
-    values = []
+    values, can_fail = [], False
     for found in spark_schema(schema.fields):
         if found.name not in rows.columns:
             values.append(F.lit(None).cast(found.dataType).alias(found.name))
             continue
-        value = F.col(quoted(found.name))
-        kept = not stores(rows.schema[found.name].dataType, found.dataType)
-        values.append(value if kept else value.cast(found.dataType).alias(found.name))
-    return rows.select(*values)
+        value, given_type = F.col(quoted(found.name)), rows.schema[found.name].dataType
+        casts = given_type != found.dataType and stores(given_type, found.dataType)
+        can_fail |= casts
+        values.append(value.cast(found.dataType).alias(found.name) if casts else value)
+    with in_ansi_mode(rows.sparkSession, can_fail=can_fail):  # Spark's assignment fails in either mode
+        return rows.select(*values)
 
 
 def update(queries: Queries, words: Words) -> DataFrame | None:
@@ -172,12 +188,12 @@ def update(queries: Queries, words: Words) -> DataFrame | None:
     named = _named(queries, words, but="SET")
     if named is None:
         return None
-    table, alias = named
+    found, table, alias = named
     words.expect("SET")
     given = _assignments(words, table.schema, (alias,), "WHERE")
     where = words.rest() if words.take("WHERE") else None
     words.expect_end()
-    with queries.aside() as replaced:
+    with queries.aside(found) as replaced:
         values = {column: replaced(text) for column, text in given.items()}
         result = table.update(
             values, where=None if where is None else replaced(where), alias=alias, by_spark=True
@@ -191,12 +207,12 @@ def delete(queries: Queries, words: Words) -> DataFrame | None:
     named = _named(queries, words, but="WHERE")
     if named is None:
         return None
-    table, alias = named
+    found, table, alias = named
     if not words.take("WHERE"):
         words.expect_end()
         return _truncated(queries, table)
     where = words.rest()
-    with queries.aside() as replaced:
+    with queries.aside(found) as replaced:
         result = table.delete(where=replaced(where), alias=alias, by_spark=True)
     return outcome(queries, result)
 
@@ -209,7 +225,7 @@ def truncate(queries: Queries, words: Words) -> DataFrame | None:
         return None
     table = _target(queries, found)
     if words.take("PARTITION"):
-        where = where_partition(read_partition(words, table.schema))
+        where = where_partition(read_partition(queries, words, table.schema))
         words.expect_end()
         return outcome(queries, table.overwrite(table.schema.arrow_schema.empty_table(), where=where))
     words.expect_end()
@@ -235,7 +251,7 @@ def merge(queries: Queries, words: Words) -> DataFrame | None:
     named = _named(queries, words, but="USING")
     if named is None:
         return None
-    table, alias = named
+    found, table, alias = named
     words.expect("USING")
     source_name: Name | None = None
     begin = words.at
@@ -246,10 +262,11 @@ def merge(queries: Queries, words: Words) -> DataFrame | None:
         read_travel(words)
     source_text = Words(words.text, words.words[begin : words.at]).written
     other = words.alias(but=("ON",)) or (source_name.parts[-1] if source_name else "source")
-    source = queries.frame(f"SELECT * FROM {source_text}")
+    with queries.reading_all(found):
+        source = queries.frame(f"SELECT * FROM {source_text}")
     words.expect("ON")
     on = words.until("WHEN")
-    with queries.aside() as replaced:
+    with queries.aside(found) as replaced:
         builder = table.merge(source, replaced(on), source_alias=other, target_alias=alias, by_spark=True)
         while words.take("WHEN"):
             builder = _with_clause(builder, words, table.schema, (alias, other), replaced)
@@ -337,14 +354,14 @@ def column_of(schema: TableSchema, plain: str) -> str:
     return same[0]
 
 
-def _named(queries: Queries, words: Words, *, but: str) -> tuple[Table, str] | None:
-    """Return the table that follows, and its alias or name; None if it is none of ours. ``but``: the word after it."""
+def _named(queries: Queries, words: Words, *, but: str) -> tuple[Found, Table, str] | None:
+    """Return what follows, its table, and its alias or name; None if it is none of ours. ``but``: the word after it."""
     name = words.name()
     found = _found(queries, name.parts)
     if found is None:
         return None
     alias = words.alias(but=(but,)) or name.parts[-1]
-    return _target(queries, found), alias
+    return found, _target(queries, found), alias
 
 
 def _found(queries: Queries, parts: Sequence[str]) -> Found | None:

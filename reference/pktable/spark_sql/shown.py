@@ -9,13 +9,17 @@ from dataclasses import replace
 from pktable_spec.errors import InvalidRequestError
 from pyspark.sql import DataFrame
 
+from pktable.format.paths import partition_path
 from pktable.format.types import DataType, Field
+from pktable.predicate.tree import Literal
 from pktable.run.spark.types import spark_schema, spark_type
 from pktable.run.spark.wire import frame_of_rows
 from pktable.spark_sql.queries import Queries
 from pktable.spark_sql.rows import read_partition
 from pktable.sql.names import Found
 from pktable.sql.words import Words, quoted, text_literal
+from pktable.statements.names import Names
+from pktable.statements.plan import TARGET
 from pktable.store.directories import DEFAULT
 from pktable.table import Table
 
@@ -61,8 +65,8 @@ def show(queries: Queries, words: Words) -> DataFrame | None:
             raise InvalidRequestError(f"SHOW PARTITIONS: {table[0].name} has no partitions")
         found = table[1].metadata("partitions").column("partition").to_pylist()
         if words.take("PARTITION"):
-            values = read_partition(words, table[1].schema)
-            shown = {f"{name}={_plain(text)}" for name, text in values.items()}
+            values = read_partition(queries, words, table[1].schema)
+            shown = {_directory(table[1], name, text) for name, text in values.items()}
             found = [one for one in found if shown <= set(one.split("/"))]
         words.expect_end()
         return frame_of_rows(queries.spark, "partition STRING", [(one,) for one in found])
@@ -207,10 +211,17 @@ def _named(queries: Queries, words: Words, *, ends: bool = True) -> tuple[Found,
     return found, queries.names.open(found)
 
 
-def _plain(text: str) -> str:
-    """Return a literal of a partition as its directory has it."""
-    words = Words.of(text).words
-    return words[-1].text
+def _directory(table: Table, name: str, text: str) -> str:
+    """Return the name of the directories of a partition value, which is given as a constant of SQL."""
+    context, field = table.catalog.context, table.schema.field(name)
+    value = Names(table.schema.fields).value(text, field, what="PARTITION", sides=(TARGET,))
+    assert isinstance(value, Literal), "it is a constant of the column's type"
+    return partition_path(
+        [value.value],
+        [field],
+        legacy_names=context.options.partition_legacy_names,
+        default_name=context.options.partition_default_name,
+    )
 
 
 def _like(words: Words, names: Iterable[str]) -> list[str]:

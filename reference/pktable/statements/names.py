@@ -29,7 +29,7 @@ from pktable.predicate.coercion import converted
 from pktable.predicate.literals import general, literal_as
 from pktable.predicate.scope import Scope
 from pktable.predicate.tree import NULL, And, Column, Compare, Expression, Literal, conjuncts, walk
-from pktable.statements.plan import SOURCE, TARGET, SparkText, qualified
+from pktable.statements.plan import SOURCE, TARGET, SparkText, SparkWords, qualified
 
 EXACT = (*INTEGER_BITS, "DECIMAL")
 
@@ -38,13 +38,14 @@ EXACT = (*INTEGER_BITS, "DECIMAL")
 class Names:
     """The columns that a statement may name. ``aliases``: what the text calls target and source.
 
-    ``by_spark``: Spark evaluates what is not understood here, in the words of the caller. Clauses: WH-8.
+    ``by_spark``: how a session reads words that it evaluates where they are not understood here, or differ there; None
+    if it evaluates none. Clauses: WH-8.
     """
 
     target: Sequence[Field]
     source: Sequence[Field] = ()
     aliases: tuple[str, str] = (TARGET, SOURCE)
-    by_spark: bool = False
+    by_spark: SparkWords | None = None
 
     def condition(
         self, text: str, *, what: str, sides: Sequence[str] = (TARGET, SOURCE)
@@ -53,9 +54,13 @@ class Names:
         from pktable.predicate.resolve import resolve_condition  # late, here and below: it brings sqlglot
 
         try:
-            return resolve_condition(text, self._scope(sides), what=what)
+            found = resolve_condition(text, self._scope(sides), what=what)
         except InvalidRequestError:
+            if self.by_spark is None:
+                raise
             return self._left_to_spark(text, sides, what)
+        differs = self.by_spark is not None and self.by_spark.differ(text, found)
+        return self._left_to_spark(text, sides, what) if differs else found
 
     def value(
         self, given: Any, field: Field, *, what: str, sides: Sequence[str] = (TARGET, SOURCE)
@@ -72,15 +77,15 @@ class Names:
         try:
             found = resolve_value(given, self._scope(sides), what=what)
         except InvalidRequestError as error:
-            if self.by_spark:
+            if self.by_spark is not None:
                 return self._left_to_spark(given, sides, what)
             if field.type.root not in STRINGS or "'" in given:
                 raise
             quoted = f"'{given}'"
             raise InvalidRequestError(f"{error}; a text needs quotes of its own: {quoted!r}") from None
         fitting = assigned(found, general(field.type))
-        if fitting is None and self.by_spark:
-            return SparkText(given)
+        if self.by_spark is not None and (fitting is None or self.by_spark.differ(given, fitting)):
+            return self._left_to_spark(given, sides, what)
         if fitting is None:
             kind = general(field.type)
             cast = f"CAST({given} AS {kind})" if kind.root in NUMBERS else "a CAST"
@@ -93,13 +98,11 @@ class Names:
         """Return NULL as a value of the column ``field``."""
         return Literal(None, general(field.type))
 
-    def _left_to_spark(self, text: Any, sides: Sequence[str], what: str) -> SparkText:
-        """Return ``text`` as one for Spark; call it where an error is being handled, which is raised again if it holds.
+    def _left_to_spark(self, text: str, sides: Sequence[str], what: str) -> SparkText:
+        """Return ``text`` as one for Spark.
 
-        It does if Spark is not asked, or ``text`` names a side that has no row there: Spark would take it for nulls.
+        Raises InvalidRequestError if it names a side that has no row there: Spark would take it for nulls.
         """
-        if not self.by_spark or not isinstance(text, str):
-            raise
         from pktable.predicate.resolve import columns_named
 
         absent = {self.aliases[i].lower() for i, side in enumerate((TARGET, SOURCE)) if side not in sides}

@@ -20,7 +20,19 @@ from pktable_spec.vocabulary import ROW_ID, RowKind
 
 from pktable.format.types import FLOATS, NESTED, values_of
 from pktable.predicate.evaluation import evaluated
-from pktable.predicate.tree import And, Column, Compare, Expression, In, Literal, conjuncts, rewritten, walk
+from pktable.predicate.tree import (
+    And,
+    Call,
+    Cast,
+    Column,
+    Compare,
+    Expression,
+    In,
+    Literal,
+    conjuncts,
+    rewritten,
+    walk,
+)
 
 TARGET: Final = "target"
 SOURCE: Final = "source"
@@ -38,6 +50,44 @@ class SparkText:
     """
 
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class SparkWords:
+    """How a session of Spark reads conditions and values.
+
+    ``in_utc``: whether its time zone is UTC. ``substitutes``: whether it puts variables in place of ``${name}``.
+    ``keeps_backslashes``: whether a backslash in a text is one. ``quotes_names``: whether names are in double quotes.
+    """
+
+    in_utc: bool
+    substitutes: bool
+    keeps_backslashes: bool
+    quotes_names: bool
+
+    def differ(self, text: str, found: Expression) -> bool:
+        """Return whether the session may read ``text`` as something else than ``found``. Clauses: WH-8."""
+        return (
+            (self.substitutes and "${" in text)
+            or (self.keeps_backslashes and "\\" in text)
+            or (self.quotes_names and '"' in text)
+            or (not self.in_utc and any(map(_reads_zone, walk(found))))
+        )
+
+
+def _reads_zone(part: Expression) -> bool:
+    """Return whether the value of ``part`` may depend on the time zone of a session."""
+    match part:
+        case Literal() | Call() | Cast() if part.type.root == INSTANT:
+            return True
+        case In() | Cast():
+            return part.operand.type.root == INSTANT
+        case Call():
+            return any(argument.type.root == INSTANT for argument in part.arguments)
+    return False
+
+
+INSTANT: Final = "TIMESTAMP_LTZ"
 
 
 class When(Enum):

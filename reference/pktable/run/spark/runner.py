@@ -45,7 +45,7 @@ from pktable.run.runner import TASK_BYTES, ChangeQuery, Piece, Query, Result, Ro
 from pktable.run.spark.errors import raised_here
 from pktable.run.spark.native_scan import PLACE_FIELDS, ROW_ID_FIELD, native_scan, native_test
 from pktable.run.spark.relations import renewed
-from pktable.run.spark.session import described, in_ansi_mode, names_jobs
+from pktable.run.spark.session import described, in_ansi_mode, names_jobs, words_of
 from pktable.run.spark.shares import needed_columns, shares
 from pktable.run.spark.statements import changed_rows, divided_rows, source_frame
 from pktable.run.spark.types import for_spark, read_schema, spark_schema, with_times_of
@@ -61,7 +61,7 @@ from pktable.run.spark.wire import (
 )
 from pktable.run.spark.workers import map_batches
 from pktable.run.spark.write import KIND_GIVEN, write_frame
-from pktable.statements.plan import Statement
+from pktable.statements.plan import SparkWords, Statement
 from pktable.store.new_files import NewFiles, remove_quietly
 from pktable.watching import Progress, report
 
@@ -79,8 +79,8 @@ class SparkRunner:
     session: SparkSession
 
     @property
-    def understands_sparks_words(self) -> bool:
-        return True
+    def sparks_words(self) -> SparkWords:
+        return words_of(self.session)
 
     @names_jobs("write to")
     def write(

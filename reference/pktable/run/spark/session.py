@@ -36,6 +36,7 @@ from pyspark.sql import SparkSession
 
 from pktable.context import TableContext
 from pktable.run.spark import daemon
+from pktable.statements.plan import SparkWords
 
 ANSI: Final = "spark.sql.ansi.enabled"
 
@@ -77,6 +78,24 @@ def in_ansi_mode(session: SparkSession, *, can_fail: bool) -> Iterator[None]:
         )
     with with_setting(session, ANSI, lambda _: "true"):
         yield
+
+
+UTC: Final = frozenset({"UTC", "Etc/UTC", "Z", "GMT", "+00:00", "UTC+00:00"})
+"""Names of the time zone in which conditions are read without Spark. Under another name it may be another zone."""
+
+
+def words_of(session: SparkSession) -> SparkWords:
+    """Return how the session reads conditions and values. Clauses: WH-8."""
+
+    def is_on(name: str) -> bool:
+        return str(session.conf.get(f"spark.sql.{name}")).lower() == "true"
+
+    return SparkWords(
+        in_utc=session.conf.get("spark.sql.session.timeZone") in UTC,
+        substitutes=is_on("variable.substitute"),
+        keeps_backslashes=is_on("parser.escapedStringLiterals"),
+        quotes_names=is_on("ansi.enabled") and is_on("ansi.doubleQuotedIdentifiers"),
+    )
 
 
 THRESHOLD: Final = "spark.sql.sources.parallelPartitionDiscovery.threshold"
