@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pktable import CommitConflictError, InvalidRequestError, Table
+from pktable.catalog import catalog, commit
 from pktable.catalog.nested_alteration import loses_nothing
 from pktable.format.types import array_of, parse_type
 from pktable.store.file_io import LocalFileIO
@@ -317,6 +318,43 @@ def test_the_loser_of_a_race_is_told_and_who_has_the_table_open_reads_on(table: 
         third.upsert([{"p": "x", "k": 1, "s": 9, "v": 9, "g": None}])
     other.upsert([{"p": "x", "k": 1, "s": 9, "v": 9, "g": None, "theirs": 1}])
     assert third.count(where="v = 9") == 1
+
+
+@covers("TBL-19")
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_write_that_began_before_a_change_of_the_schema_is_refused_and_leaves_no_file(
+    tmp_path: Path, kind: str
+) -> None:
+    table = Table.create(tmp_path / "t", COLUMNS, **KINDS[kind])
+    table.put([{"k": 1, "a": 1, "b": "x"}])
+
+    def slow() -> Iterator[dict[str, Any]]:
+        yield {"k": 2, "a": 2, "b": "y"}
+        Table.open(table.path).alter(add="n INT")
+
+    with pytest.raises(InvalidRequestError, match="the schema has changed since"):
+        table.put(slow())
+    after = Table.open(table.path)
+    assert after.to_arrow().to_pylist() == [{"k": 1, "a": 1, "b": "x", "n": None}]
+    assert not after.check().findings
+
+
+@covers("BRN-4")
+def test_a_branch_of_a_tag_has_the_schemas_of_its_files_though_the_last_commit_is_of_an_older_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = Table.create(tmp_path / "t", COLUMNS, primary_key="k")
+    other = Table.open(table.path)
+    other.alter(add="n INT")
+    other.upsert([{"k": 1, "a": 1, "b": "x", "n": 7}])
+    monkeypatch.setattr(
+        commit, "expect_latest_schema", lambda _: None
+    )  # as if it had looked before the change
+    monkeypatch.setattr(catalog, "expect_latest_schema", lambda _: None)
+    table.upsert([{"k": 2, "a": 2, "b": "y"}])
+    other.create_tag("last")
+    other.create_branch("b", tag="last")
+    assert other.branch("b").to_arrow()["n"].to_pylist() == [7, None]
 
 
 @covers("TBL-38")

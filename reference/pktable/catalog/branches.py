@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import uuid
+from itertools import chain
 from typing import Final
 
 from pktable_spec.errors import InvalidRequestError, SnapshotNotFoundError
@@ -113,7 +114,7 @@ class Branches:
                 )
             claim = self._claim(paths)
             kept = self._copy_snapshot(paths, hold, tag)
-            self._copy_schemas(paths, kept.schema_id if tag is not None else None)
+            self._copy_schemas(paths, self._latest_schema(kept) if tag is not None else None)
         except BaseException:
             with contextlib.suppress(SnapshotNotFoundError):  # removed with its branch
                 expiry.drop_tag(hold)
@@ -183,6 +184,11 @@ class Branches:
                 data = self._store.read(self._paths.snapshot(kept.id))
         self._put(paths, paths.snapshot(kept.id), with_fence(data, None, OF_TAGS))
         return kept
+
+    def _latest_schema(self, kept: Snapshot) -> int:
+        """Return the latest schema that a snapshot or one of its files has: a commit may be of an older one."""
+        files = chain.from_iterable(self._catalog.states.at(kept).files.values())
+        return max([kept.schema_id, *(file.schema_id for file in files)])
 
     def _copy_schemas(self, paths: TablePaths, latest: int | None) -> None:
         """Copy the schemas up to ``latest``, or all, but for the first: with that the branch is there.

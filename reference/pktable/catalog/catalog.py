@@ -14,7 +14,6 @@ from typing import TypeVar
 from pktable_spec.errors import (
     CommitConflictError,
     CorruptFileError,
-    InvalidRequestError,
     SnapshotNotFoundError,
 )
 from pktable_spec.options import parse_options
@@ -26,7 +25,7 @@ from pktable.catalog.commit import Committer
 from pktable.catalog.manifests import Manifests
 from pktable.catalog.retention import Expiry
 from pktable.catalog.rollback import Rollback
-from pktable.catalog.schemas import expect_opened, put_schema
+from pktable.catalog.schemas import expect_latest_schema, expect_opened, put_schema
 from pktable.catalog.snapshots import SnapshotLog
 from pktable.catalog.state import StateLoader, TableState
 from pktable.context import TableContext
@@ -85,11 +84,7 @@ class Catalog:
 
         context = self.context
         kind_of(context.schema, context.root).require_writable(context.schema, context.options)
-        newer = context.paths.schema(context.schema.id + 1)
-        if context.store.exists(newer):
-            raise InvalidRequestError(
-                f"{context.root}: the schema has changed since the table was opened ({newer}); open it again"
-            )
+        expect_latest_schema(context)
 
     def expect_opened(self) -> None:
         """Raise InvalidRequestError if the table or branch was dropped or replaced since. Clauses: BRN-9, TBL-60."""

@@ -31,7 +31,7 @@ from pktable.catalog.earlier_commits import CommitIds, delta_commits_after
 from pktable.catalog.fences import BEGUN, FenceTakenError
 from pktable.catalog.manifests import Manifests, ManifestWriter, MissingManifestError
 from pktable.catalog.publish import Publisher, Put, Verdict
-from pktable.catalog.schemas import expect_opened
+from pktable.catalog.schemas import expect_latest_schema, expect_opened
 from pktable.catalog.snapshots import SnapshotLog
 from pktable.catalog.state import Delta, StateLoader, TableState, applied
 from pktable.context import TableContext
@@ -40,6 +40,7 @@ from pktable.format.metadata.snapshot import Fence, Snapshot
 from pktable.format.paths import GREATEST
 from pktable.retry import RetryPolicy, retry
 from pktable.store.new_files import remove_quietly
+from pktable.store.requests import together
 
 Result = TypeVar("Result")
 
@@ -258,7 +259,8 @@ class Committer:
     ) -> TableState:
         """Write the metadata of the next snapshot and put the snapshot.
 
-        Raises _LostRaceError, AlreadyCommittedError, CommitUnknownError. Clauses: CMT-12, CMT-38.
+        Raises _LostRaceError, AlreadyCommittedError, CommitUnknownError, InvalidRequestError if the schema has changed.
+        Clauses: CMT-12, CMT-38, TBL-19.
         """
         writer = self.manifests.writer()
         writer.paths += delta.created
@@ -266,7 +268,8 @@ class Committer:
             if delta.kind != COMPACT:
                 self._expect_new(commit_id, state)
             snapshot, after = self._next(state, delta, writer, commit_id, fence)
-            writer.flush()
+            calls: list[Callable[[], None]] = [writer.flush, partial(expect_latest_schema, self._context)]
+            together(self._context.store, calls)
         except BaseException as error:
             remove_quietly(self._context.store, writer.paths)
             # A manifest of a snapshot that has expired is missing: other commits were faster.

@@ -119,6 +119,15 @@ def schema_at(store: FileIO, path: str) -> TableSchema | None:
         return None
 
 
+def expect_latest_schema(context: TableContext) -> None:
+    """Raise InvalidRequestError if the schema has changed since the table was opened. Clauses: TBL-19."""
+    newer = context.paths.schema(context.schema.id + 1)
+    if context.store.exists(newer):
+        raise InvalidRequestError(
+            f"{context.root}: the schema has changed since the table was opened ({newer}); open it again"
+        )
+
+
 def expect_opened(context: TableContext) -> None:
     """Raise InvalidRequestError if a table or branch was dropped or replaced since it was opened.
 
