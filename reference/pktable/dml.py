@@ -263,7 +263,7 @@ class Statements:
         context = self.catalog.context
         rows = accept_rows(rows, context.schema, ChangeKind(RowKind.INSERT, whole=True))
         with raised_for(rows):
-            expect_all(rows, where, predicate, context.schema)
+            rows = expect_all(rows, where, predicate, context.schema)
         if self.stager.kind.has_keys:
             merge = MergeBuilder.of(
                 self.execute, context, rows, context.schema.primary_keys, (TARGET, SOURCE)

@@ -20,11 +20,11 @@ from pktable_spec.options import parse_options
 from pktable.format.metadata.schema import TableSchema
 from pktable.format.types import Field, from_arrow, to_arrow
 from pktable.ingest.changes import conform
-from pktable.ingest.sources import as_arrow, is_spark_frame, plain_frame, untyped_rows
+from pktable.ingest.sources import is_spark_frame, plain_frame, untyped_rows
 from pktable.predicate import Predicate
 from pktable.predicate.literals import general
 from pktable.predicate.spark_sql import spark_text
-from pktable.predicate.tree import Column, Expression
+from pktable.predicate.tree import STRING, Column, Expression, Literal
 from pktable.statements.names import Names
 from pktable.statements.plan import TARGET, SparkText, qualified
 
@@ -104,6 +104,8 @@ def join_condition(on: str | Sequence[str], names: Names) -> Expression | SparkT
 
 
 ROW: Final = "__pktable_row"
+OUTSIDE: Final = "pktable: overwrite: the row "
+"""Begins the message of a failed job in which a row was not among those to overwrite."""
 
 
 def accept_source(rows: Any, schema: TableSchema) -> Any:
@@ -129,20 +131,24 @@ def accept_source(rows: Any, schema: TableSchema) -> Any:
     return pa.table({name: _plain(name, table.column(name)) for name in table.column_names})
 
 
-def expect_all(rows: Any, where: str, predicate: Predicate, schema: TableSchema) -> None:
-    """Raise InvalidRequestError unless ``predicate``, written ``where``, holds for every row. Runs a DataFrame.
+def expect_all(rows: Any, where: str, predicate: Predicate, schema: TableSchema) -> Any:
+    """Return ``rows`` if ``predicate``, written ``where``, holds for every row; else raise InvalidRequestError.
 
-    Clauses: STM-10.
+    A DataFrame that is returned fails when it runs, since it may have other rows each time. Clauses: STM-10.
     """
+    outside = f"does not satisfy {where!r}; leave it out"
     if is_spark_frame(rows):
-        other = as_arrow(rows.where(f"NOT coalesce({spark_text(predicate.root)}, false)").limit(1))
-    else:
-        numbered = conform(rows, schema).append_column(ROW, pa.array(np.arange(rows.num_rows)))
-        kept = predicate.filter(numbered).column(ROW).to_numpy()
-        other = numbered.take(np.setdiff1d(np.arange(rows.num_rows), kept)[:1]).drop_columns([ROW])
+        before, after = (spark_text(Literal(text, STRING)) for text in (OUTSIDE, f" {outside}"))
+        parts = (before, "CAST(struct(*) AS STRING)", after)
+        failure = f"CAST(raise_error(concat({', '.join(parts)})) AS BOOLEAN)"
+        return rows.where(f"CASE WHEN {spark_text(predicate.root)} THEN true ELSE {failure} END")
+    numbered = conform(rows, schema).append_column(ROW, pa.array(np.arange(rows.num_rows)))
+    kept = predicate.filter(numbered).column(ROW).to_numpy()
+    other = numbered.take(np.setdiff1d(np.arange(rows.num_rows), kept)[:1]).drop_columns([ROW])
     if other.num_rows:
         (row,) = other.select(schema.value_names).to_pylist()
-        raise InvalidRequestError(f"overwrite: the row {row} does not satisfy {where!r}; leave it out")
+        raise InvalidRequestError(f"overwrite: the row {row} {outside}")
+    return rows
 
 
 def expect_distinct(names: Sequence[str]) -> None:

@@ -18,6 +18,7 @@ OURS = re.compile(r"^pktable_spec\.errors\.(\w+): (.*)$", re.M)
 UNREADABLE = re.compile(r"\[FAILED_READ_FILE[\w.]*\].*?(\w+:/\S+)", re.S)
 ABSENT = re.compile(r"\[PATH_NOT_FOUND\] Path does not exist: (.*?)\. SQLSTATE")
 TWICE = re.compile(r"pktable: (several source rows change the row with [^\n]*?)(?: SQLSTATE.*)?$", re.M)
+OUTSIDE = re.compile(r"pktable: (overwrite: the row .*?)(?: SQLSTATE|$)", re.S)
 CASE_DIFFERS = re.compile(r"pktable: ((?:upper|lower): [^\n]*?)(?: SQLSTATE.*)?$", re.M)
 NO_MEMORY = re.compile(r"java\.lang\.OutOfMemoryError: ([^\n]*)|(Not enough memory to build and broadcast)")
 TOO_MANY_RESULTS = re.compile(r"is bigger than spark\.driver\.maxResultSize \(?([\d.]+ \w+)")
@@ -59,6 +60,9 @@ def translated(message: str, what: str | None = None) -> PkTableError | None:
     twice = TWICE.search(message)
     if twice:
         return InvalidRequestError(f"merge: {twice[1]}")
+    outside = OUTSIDE.search(message)
+    if outside:
+        return InvalidRequestError(outside[1])
     case = CASE_DIFFERS.search(message)
     if case:
         return InvalidRequestError(f"{what or 'Spark'}: {case[1]}")
