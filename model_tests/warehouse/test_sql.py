@@ -777,6 +777,38 @@ def test_nulls_of_nested_types_are_left_to_spark(lake: Any) -> None:
     assert rows(lake, "SELECT id, r, l IS NULL FROM nested") == [(1, None, False), (2, None, True)]
 
 
+@covers("STM-6")
+@pytest.mark.parametrize(
+    ("statement", "left"),
+    [
+        ("DELETE FROM overtaken WHERE id = 1 AND (SELECT max(n) FROM overtaken) < 100", [(1, 11), (2, 500)]),
+        ("UPDATE overtaken SET n = (SELECT max(n) FROM overtaken) WHERE id = 1", [(1, 500), (2, 500)]),
+        (
+            "MERGE INTO overtaken t USING (SELECT max(n) AS n FROM overtaken) s ON t.id = 1 "
+            "WHEN MATCHED THEN UPDATE SET n = s.n",
+            [(1, 500), (2, 500)],
+        ),
+    ],
+)
+def test_queries_inside_of_a_statement_are_computed_again_with_it(
+    lake: Any, statement: str, left: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake.warehouse.drop_table("db.overtaken", if_exists=True)
+    table = lake.warehouse.create_table("db.overtaken", "id INT, n INT", primary_key="id")
+    table.upsert([{"id": 1, "n": 10}, {"id": 2, "n": 20}])
+    changes, other = SparkRunner.changes, lake.warehouse.table("db.overtaken")
+
+    def overtaken(*arguments: Any) -> Any:
+        found = changes(*arguments)
+        monkeypatch.setattr(SparkRunner, "changes", changes)
+        other.upsert([{"id": 1, "n": 11}, {"id": 2, "n": 500}])
+        return found
+
+    monkeypatch.setattr(SparkRunner, "changes", overtaken)
+    lake.sql(statement)
+    assert rows(lake, "SELECT * FROM overtaken") == left
+
+
 @covers("WH-8")
 def test_spark_is_asked_only_where_there_is_a_session(lake: Any) -> None:
     table = Warehouse(lake.warehouse.path).create_table("plain", "id INT, n INT", primary_key="id")

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta, timezone
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import pyarrow as pa
 from pktable_spec.errors import InvalidRequestError
@@ -20,7 +20,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from pktable.bucket.changelog import COMMITS, ROW_KIND
+from pktable.context import TableContext
 from pktable.format.types import Field
+from pktable.run.runner import Query, Runner
 from pktable.run.spark.errors import raised_here
 from pktable.run.spark.session import in_ansi_mode
 from pktable.run.spark.statements import source_frame
@@ -40,6 +42,7 @@ from pktable.sql.references import (
     with_tables,
 )
 from pktable.sql.words import Words, bound, literal, quoted
+from pktable.statements.plan import Statement
 from pktable.table import Table
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -88,17 +91,29 @@ class Queries:
             self._changed = before
 
     @contextlib.contextmanager
-    def aside(self, changed: Found) -> Iterator[Any]:
+    def aside(
+        self, changed: Found, table: Table, source: Callable[[], DataFrame] | None = None
+    ) -> Iterator[Any]:
         """Give a function that names tables of ours in an expression by temporary views, gone afterwards.
 
-        ``changed``: the table of the statement, see `reading_all`.
+        ``changed``: the table of the statement, see `reading_all`; it is open as ``table``. If the statement is
+        computed again, its views and its ``source`` are read again, too. Clauses: STM-6.
         """
-        made: list[str] = []
+        made: dict[str, Reference] = {}
 
         def placed(reference: Reference, frame: DataFrame) -> str:
-            made.append(f"pktable_{uuid.uuid4().hex}")
-            frame.createTempView(made[-1])
-            return made[-1]
+            name = f"pktable_{uuid.uuid4().hex}"
+            frame.createTempView(name)
+            made[name] = reference
+            return name
+
+        def read_again() -> DataFrame | None:
+            with self.reading_all(changed):
+                for name, reference in made.items():
+                    frame = self._frame_of(reference)
+                    assert frame is not None, "it was there before"
+                    frame.createOrReplaceTempView(name)
+                return None if source is None else source()
 
         def replaced(text: str) -> str:
             words = Words.of(text).words if text else ()
@@ -107,6 +122,7 @@ class Queries:
             with self.reading_all(changed):
                 return self._replaced(f"SELECT {text}", placed, escape=False).removeprefix("SELECT ")
 
+        table.runner = cast("Runner", _ReadingAgain(table.runner, read_again))
         try:
             yield replaced
         finally:
@@ -222,6 +238,25 @@ class Queries:
                 )
                 if known or (len(parts) == 1 and parts[0].lower() in self.names.views):
                     raise InvalidRequestError(f"sql: the statement names {'.'.join(parts)}, and {why}")
+
+
+class _ReadingAgain:
+    """A runner that calls ``read_again`` before it computes a statement another time.
+
+    ``read_again``: returns the source of the statement, None if that stays as it is.
+    """
+
+    def __init__(self, runner: Runner, read_again: Callable[[], DataFrame | None]) -> None:
+        self._runner, self._read_again, self._is_first = runner, read_again, True
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._runner, name)
+
+    def changes(self, context: TableContext, query: Query, statement: Statement, source: Any) -> Any:
+        """As `Runner.changes`."""
+        new = None if self._is_first else self._read_again()
+        self._is_first = False
+        return self._runner.changes(context, query, statement, source if new is None else new)
 
 
 def version(table: Table, text: str) -> dict[str, Any]:

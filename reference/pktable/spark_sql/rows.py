@@ -193,7 +193,7 @@ def update(queries: Queries, words: Words) -> DataFrame | None:
     given = _assignments(words, table.schema, (alias,), "WHERE")
     where = words.rest() if words.take("WHERE") else None
     words.expect_end()
-    with queries.aside(found) as replaced:
+    with queries.aside(found, table) as replaced:
         values = {column: replaced(text) for column, text in given.items()}
         result = table.update(
             values, where=None if where is None else replaced(where), alias=alias, by_spark=True
@@ -212,7 +212,7 @@ def delete(queries: Queries, words: Words) -> DataFrame | None:
         words.expect_end()
         return _truncated(queries, table)
     where = words.rest()
-    with queries.aside(found) as replaced:
+    with queries.aside(found, table) as replaced:
         result = table.delete(where=replaced(where), alias=alias, by_spark=True)
     return outcome(queries, result)
 
@@ -262,12 +262,15 @@ def merge(queries: Queries, words: Words) -> DataFrame | None:
         read_travel(words)
     source_text = Words(words.text, words.words[begin : words.at]).written
     other = words.alias(but=("ON",)) or (source_name.parts[-1] if source_name else "source")
-    with queries.reading_all(found):
-        source = queries.frame(f"SELECT * FROM {source_text}")
     words.expect("ON")
     on = words.until("WHEN")
-    with queries.aside(found) as replaced:
-        builder = table.merge(source, replaced(on), source_alias=other, target_alias=alias, by_spark=True)
+
+    def source() -> DataFrame:
+        with queries.reading_all(found):
+            return queries.frame(f"SELECT * FROM {source_text}")
+
+    with queries.aside(found, table, source) as replaced:
+        builder = table.merge(source(), replaced(on), source_alias=other, target_alias=alias, by_spark=True)
         while words.take("WHEN"):
             builder = _with_clause(builder, words, table.schema, (alias, other), replaced)
         words.expect_end()
