@@ -178,10 +178,12 @@ class TableReads:
         """Return what the change that returned ``snapshot`` did, None if it has expired.
 
         The result of the change itself has an ``effect`` that knows more: how many of its rows were there before.
-        Raises SnapshotNotFoundError for a snapshot that never was, CorruptFileError. Clauses: WH-12.
+        Raises InvalidRequestError, SnapshotNotFoundError for a snapshot that never was, CorruptFileError.
+        Clauses: TBL-60, WH-12.
         """
         wanted = AsOf.given(snapshot).snapshot
         assert wanted is not None, "it is given"
+        self.catalog.expect_opened()
         if not 1 <= wanted <= (self.catalog.snapshots.latest_id() or 0):
             self.catalog.snapshots.read(wanted)  # says what there is
         return effect_of(self.catalog, wanted)

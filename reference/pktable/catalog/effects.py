@@ -59,7 +59,7 @@ class Result(int):
 
     @cached_property
     def effect(self) -> Effect | None:
-        """The effect of the change, None if its snapshots do not tell, as `effect_of` says. Raises CorruptFileError."""
+        """The effect of the change, None if its snapshots do not tell. Raises as `effect_of`."""
         return effect_of(self._catalog, int(self), self._tally)
 
 
@@ -87,8 +87,10 @@ def effect_of(catalog: Catalog, after: int, tally: Tally = NOTHING_COUNTED) -> E
     """Return the effect of the change that ended with the snapshot ``after``.
 
     None if its snapshots have expired, or if others committed between a write and its compaction.
-    ``tally``: as in `Result`. Raises CorruptFileError. Clauses: WH-12.
+    ``tally``: as in `Result`. Raises CorruptFileError, and InvalidRequestError if the table was dropped or replaced.
+    Clauses: TBL-60, WH-12.
     """
+    catalog.expect_opened()
     found: list[Snapshot] = []
     try:
         return _effect(catalog, after, tally, found)
