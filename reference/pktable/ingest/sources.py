@@ -320,8 +320,8 @@ def _from_dict(rows: Mapping[Any, Any], columns: _Columns) -> pa.Table:
 def _holds_columns(rows: Mapping[Any, Any], columns: _Columns) -> bool:
     """Return whether a dict holds columns, and not the values of one row.
 
-    A list says so where a value is never a list: in the key, without it in the columns that are no ARRAY or MAP,
-    without these in the columns that the table does not have. Raises InvalidRequestError for a dict without any.
+    No value of the key is a list, so a list there is a column. Without the key, columns other than ARRAY and MAP tell,
+    and without these the columns that the table lacks. Raises InvalidRequestError for a dict without any of them.
     """
     types = {name: field and field.type.root for name, field in columns.fields.items()}
     asked = (

@@ -34,7 +34,7 @@ MIRRORED: Final = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 AND: Final = ("and", "and_kleene")
 OR: Final = ("or", "or_kleene")
 MATCH, SKIP = range(2)
-"""What a null in the set of `isin` matches: null, or nothing. Either way the answer is never null."""
+"""Ways to take a null in the set of `isin`: it matches null, or nothing. The answer is never null."""
 LONGEST: Final = 200
 """Characters of an expression in an error."""
 
