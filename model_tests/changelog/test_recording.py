@@ -20,6 +20,8 @@ from pktable_spec.errors import StorageError
 
 from model_tests.changelog.tables import applied, changes, new_table, put, rows, stored
 
+FLOATS = [0.0, -0.0, 1.0, float("nan"), None]
+
 
 def changelog_files(table: Table, snapshot: int) -> list[DataFileMeta]:
     """Return the changelog files of a snapshot."""
@@ -109,6 +111,25 @@ def test_equal_rows_are_left_out_if_the_table_says_so(tmp_path: Path) -> None:
     others = [("-U", 3, 3), ("+U", 3, None), ("-D", 4, 4), ("+I", 5, 1)]
     assert changes(plain, 2) == same + others
     assert changes(without, 2) == others
+
+
+@covers("CHG-8", "CHG-9", "MRG-7")
+@pytest.mark.parametrize("kind", ["FLOAT", "DOUBLE"])
+@pytest.mark.parametrize("after", FLOATS)
+@pytest.mark.parametrize("before", FLOATS)
+def test_rows_whose_floats_differ_in_a_read_are_not_equal(
+    tmp_path: Path, before: float | None, after: float | None, kind: str
+) -> None:
+    table = new_table(
+        tmp_path / "t",
+        "lookup",
+        columns=f"id BIGINT, v {kind}",
+        changelog_producer__row_deduplicate="true",
+    )
+    for value in (before, after):
+        table.upsert([{"id": 1, "v": value}])
+    expected = [] if str(before) == str(after) else [("-U", 1, before), ("+U", 1, after)]
+    assert str(changes(table, 2)) == str(expected)
 
 
 @covers("CHG-8")

@@ -8,6 +8,7 @@ import operator
 import re
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from decimal import Decimal
 from itertools import islice, product
 from typing import Any
@@ -182,6 +183,8 @@ OF_ARROW: list[Callable[[pc.Expression, pa.Scalar], pc.Expression]] = [
     operator.ge,
     lambda column, value: pc.scalar(value) > column,
     lambda column, value: column.isin(pa.array([value.as_py()], value.type)),
+    lambda column, value: ~column.isin(pa.array([value.as_py()], value.type)),
+    lambda column, value: ~pc.is_in(column, pa.array([value.as_py(), None], value.type), skip_nulls=True),
 ]
 
 
@@ -262,6 +265,14 @@ def test_an_expression_that_pyarrow_pickles_in_another_way_is_not_taken_apart() 
     ):
         with pytest.raises(ValueError, match=problem):
             parts_of(one)
+
+
+@covers("WH-32")
+@pytest.mark.parametrize(("nulls", "is_said"), list(enumerate([True, True, False, False])))
+def test_a_set_that_may_answer_null_is_not_taken_apart(nulls: int, is_said: bool) -> None:
+    one = parts_of(pc.field("k").isin([1]))
+    options = {**one.options, "null_matching_behavior": pa.scalar(nulls)}
+    assert (necessary(replace(one, options=options), FIELDS) is not None) == is_said
 
 
 @covers("WH-33")

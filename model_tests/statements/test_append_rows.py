@@ -61,6 +61,24 @@ def test_an_update_of_rows_that_another_deletes_is_computed_again(tmp_path: Path
     assert not [one for one in table.check().findings if one.severity == "error"]
 
 
+@covers("APP-4", "STM-7", "STM-11")
+def test_an_overwrite_of_an_append_table_leaves_the_compaction_of_its_files(tmp_path: Path) -> None:
+    table = Table.create(
+        tmp_path / "t",
+        "g STRING, n INT",
+        primary_key=None,
+        options={
+            "row-tracking.enabled": "true",
+            "deletion-vectors.enabled": "true",
+            "compaction.min.file-num": "1",
+        },
+    )
+    table.append(ROWS)
+    table.overwrite([{"g": "b", "n": 9}])
+    assert rows(table) == [("b", 9)]
+    assert not table.check().findings
+
+
 @covers("STM-7")
 def test_an_overwrite_and_truncate_of_an_append_table(tmp_path: Path) -> None:
     table = Table.create(

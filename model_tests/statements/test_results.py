@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import json
 import pickle
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pktable import Effect, Table
 from pktable.catalog.changes import CommitId
 from pktable.catalog.state import StateLoader, TableState
 from pktable.ingest.changes import ChangeKind
 from pktable.lsm.bucket import BucketId, BucketState
+from pktable.merge_builder import MergeBuilder
 from pktable.staged_write import StagedWrite
 from pktable_spec.covers import covers
 from pktable_spec.errors import CorruptFileError
 from pktable_spec.vocabulary import RowKind
 
 ROWS = [{"id": i, "n": i} for i in range(4)]
+PAIR = "target.id = source.id"
 CHANGES = [{"id": 3, "n": 33}, {"id": 9, "n": 9}, {"id": 2, "n": None}]
 
 
@@ -64,6 +68,56 @@ def test_a_change_says_how_many_rows_it_changed(tmp_path: Path, keyed: bool, vec
     assert counts(merged) == (1, 2, 1)
     assert table.update({"n": "1"}, where="id = 99") is None
     assert counts(table.overwrite(ROWS[:2])) == ((2, 0, None) if keyed else (2, 0, 4))
+
+
+INSERTS: dict[str, tuple[Callable[[Table], Any], tuple[int | None, ...]]] = {
+    "an overwrite by a condition": (lambda t: t.overwrite([CHANGES[0]], where="n = 33"), (None, None, 0)),
+    "an overwrite of rows that it has read": (lambda t: t.overwrite([CHANGES[0]], where="id = 3"), (0, 1, 0)),
+    "pairs of other columns": (lambda t: t.merge(CHANGES, on="n"), (None, None, 0)),
+    "pairs of more columns": (lambda t: t.merge(CHANGES, on=["id", "n"]), (None, None, 0)),
+    "pairs by a condition": (lambda t: t.merge(CHANGES, on=f"{PAIR} AND target.n > 9"), (None, None, 0)),
+    "another key": (
+        lambda t: t.merge(CHANGES, on="id").when_not_matched_insert({"id": "source.id - 7"}),
+        (None, None, 0),
+    ),
+    "a key of another type": (
+        lambda t: t.merge([{"x": 3.0}, {"x": 2.5}], on="target.id = source.x").when_not_matched_insert(
+            {"id": "CAST(source.x AS BIGINT)"}
+        ),
+        (None, None, 0),
+    ),
+    "the key": (lambda t: t.merge(CHANGES, on="id"), (1, 0, 0)),
+    "the key as its values": (
+        lambda t: t.merge(CHANGES, on=PAIR).when_not_matched_insert({"id": "source.id"}),
+        (1, 0, 0),
+    ),
+    "a narrower key": (
+        lambda t: t.merge(pa.table({"id": pa.array([3, 9], pa.int16()), "n": [1, 2]}), on="id"),
+        (1, 0, 0),
+    ),
+    "no insert": (
+        lambda t: t.merge(CHANGES, on="n").when_not_matched_by_source_update({"n": "0"}, "target.id < 2"),
+        (0, 2, 0),
+    ),
+}
+
+
+@covers("STM-8", "WH-12")
+@pytest.mark.parametrize("what", INSERTS)
+def test_a_row_that_may_replace_one_unseen_is_not_counted_as_inserted(tmp_path: Path, what: str) -> None:
+    change, expected = INSERTS[what]
+    result = change(made(tmp_path, keyed=True, vectors=True))
+    if isinstance(result, MergeBuilder):
+        result = (result if result.clauses else result.when_not_matched_insert_all()).execute()
+    assert counts(result) == expected
+
+
+@covers("STM-8", "WH-12")
+def test_pairs_of_some_columns_of_the_key_show_that_a_row_is_new(tmp_path: Path) -> None:
+    table = Table.create(tmp_path, "day STRING, id INT", primary_key=["day", "id"], partition_by="day")
+    table.upsert([{"day": "a", "id": 1}])
+    merge = table.merge([{"day": "b", "id": 1}, {"day": "b", "id": 2}], on="id").when_not_matched_insert_all()
+    assert counts(merge.execute()) == (1, 0, 0)
 
 
 @covers("WH-12")

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import pyarrow.compute as pc
 import pytest
 from pktable import CommitId, HudiTable, InvalidRequestError, Table
 from pktable.ingest.changes import ChangeKind
@@ -20,6 +22,8 @@ DAY = datetime.timedelta(days=1)
 A_PATH = "path: expected the directory or URI of a table, found "
 A_COMMIT = "commit_id: expected "
 A_TIME = "older_than: expected a datetime, ISO text or milliseconds since 1970, found "
+NO_TIME = "expected a datetime, ISO text or milliseconds since 1970, found NaT"
+NO_NAMES: tuple[Any, ...] = (0, False, pc.field("v"))
 A_SNAPSHOT = "snapshot: expected an integer, found "
 
 FLAGS: tuple[tuple[Callable[..., object], str], ...] = (
@@ -87,6 +91,32 @@ CALLS: dict[str, tuple[Callable[[Any], object], str]] = {
     "a span of time": (lambda t: t.expire_snapshots(retain_last=1, older_than=DAY), A_TIME),
     "an age": (lambda t: t.remove_orphans(older_than=1.5), A_TIME),
     "a timestamp": (lambda t: t.count(timestamp=DAY), "timestamp: expected a datetime, "),
+    "no time": (lambda t: t.count(timestamp=pd.NaT), f"timestamp: {NO_TIME}"),
+    "no time of metadata": (lambda t: t.metadata("files", timestamp=pd.NaT), f"timestamp: {NO_TIME}"),
+    "no time of an expiry": (
+        lambda t: t.expire_snapshots(retain_last=1, older_than=pd.NaT),
+        f"older_than: {NO_TIME}",
+    ),
+    "no age": (lambda t: t.remove_orphans(older_than=pd.NaT), f"older_than: {NO_TIME}"),
+    "no snapshot": (lambda t: t.effect(None), f"{A_SNAPSHOT}None"),
+    "no next snapshot": (
+        lambda t: t.set_consumer("c", next_snapshot=None),
+        "next_snapshot: expected an integer, found None",
+    ),
+    "metadata of an expression": (lambda t: t.metadata(pc.field("files")), "metadata: expected one of "),
+    "an option without a name": (
+        lambda t: t.alter(set_options={1: 2}),
+        "option: expected text of whole characters, found 1",
+    ),
+    **{
+        f"{value!r} to {name}": (partial(Table.alter, **{name: value}), f"{name}: expected a column name or ")
+        for name in ("drop", "nullable", "reset_options")
+        for value in (*NO_NAMES, {})
+    },
+    **{
+        f"{value!r} to set_options": (partial(Table.alter, set_options=value), "options: expected a dict of ")
+        for value in (*NO_NAMES, [], "")
+    },
     "a limit": (lambda t: t.count(limit="3"), "limit: expected an integer from 0 to 2147483647, found '3'"),
     **{
         f"{name} of {call.__name__}": (partial(called, call, name), f"{name}: expected True or False, found ")

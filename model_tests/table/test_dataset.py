@@ -115,6 +115,7 @@ def test_a_dataset_gives_what_arrow_makes_of_all_rows(
         ((pc.field("v") == "o'x") & (pc.field("v") != "y"), "(`v` = 'o''x')"),
         ((pc.field("k") == 1) | (pc.field("v") != "y"), None),
         ((pc.field("k") == 1) | (pc.field("v") == "y"), "(`k` = 1 OR `v` = 'y')"),
+        (pc.field("k").isin([1]), "(`k` IS NOT NULL AND `k` IN (1))"),
         (pc.field("k").isin([1, None]), "(`k` IN (1) OR `k` IS NULL)"),
         (~pc.field("d").is_null(), "`d` IS NOT NULL"),
         (~(pc.field("k") == 1), None),

@@ -132,6 +132,41 @@ def test_every_form_of_rows_writes_the_same_rows(tmp_path: Path, form: str) -> N
     assert stored(table) == ROWS
 
 
+@covers("TBL-8")
+@pytest.mark.parametrize("evolve", [False, True])
+@pytest.mark.parametrize("key", ["id", None])
+@pytest.mark.parametrize(
+    ("given", "rows"),
+    [
+        ({"id": [1, 2], "s": ["a", None], "l": [[1], None]}, [(1, "a", [1]), (2, None, None)]),
+        ({"id": np.array([1, 2]), "s": ["a", "b"], "l": [[], [3]]}, [(1, "a", []), (2, "b", [3])]),
+        ({"id": 1, "s": "a", "l": [1, 2]}, [(1, "a", [1, 2])]),
+        ({"id": 1, "s": None, "l": None}, [(1, None, None)]),
+        ({"id": [], "s": [], "l": []}, []),
+    ],
+)
+def test_a_dict_is_columns_if_a_list_is_where_no_value_is_one(
+    tmp_path: Path, given: dict[str, Any], rows: list[Any], key: str | None, evolve: bool
+) -> None:
+    table = Table.create(tmp_path / "t", "id INT, s STRING, l ARRAY<INT>", primary_key=key)
+    table.put(given, evolve=evolve)
+    assert sorted(tuple(row.values()) for row in table.to_arrow(fresh=True).to_pylist()) == rows
+
+
+@covers("TBL-8", "TBL-45")
+@pytest.mark.parametrize("evolve", [False, True])
+def test_a_dict_of_arrays_and_maps_alone_is_ambiguous(tmp_path: Path, evolve: bool) -> None:
+    table = Table.create(tmp_path / "t", "l ARRAY<INT>, m MAP<INT, INT>", primary_key=None)
+    for lists, maps in (([[1]], [{1: 1}]), ([1], {1: 1}), (None, [(1, 1)])):
+        with pytest.raises(InvalidRequestError, match="a dict of l, m may hold one row or columns"):
+            table.append({"l": lists, "m": maps}, evolve=evolve)
+    table.append({"l": None, "m": {1: 1}}, evolve=evolve)
+    assert table.to_arrow().to_pylist() == [{"l": None, "m": [(1, 1)]}]
+    if evolve:
+        table.append({"l": [[1], [2]], "n": [3, 4]}, evolve=True)
+        assert sorted(table.to_arrow(where="n > 0")["n"].to_pylist()) == [3, 4]
+
+
 @covers("TBL-4")
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("kinds", [["+I", "-D"], [0, 3]])

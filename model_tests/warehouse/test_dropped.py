@@ -39,6 +39,9 @@ USES: dict[str, Callable[[Table], Any]] = {
     "alter": lambda table: table.alter(add="x INT"),
     **UPKEEP,
     **{f"metadata {name}": partial(Table.metadata, name=name) for name in NAMES},
+    "effect": lambda table: table.effect(1),
+    "second effect": lambda table: table.effect(2),
+    "main branch": lambda table: table.branch("main"),
     "tags": Table.tags,
     "branches": Table.branches,
     "consumers": Table.consumers,
@@ -49,7 +52,10 @@ USES: dict[str, Callable[[Table], Any]] = {
     "changes": lambda table: table.changes(0).to_arrow(),
 }
 REPLACED = "another table has taken its place since it was opened"
-LISTINGS = ("snapshots", "tags", "branches", "consumers", "metadata tags", "metadata schemas")
+LOOKS = (
+    *("snapshots", "tags", "branches", "consumers", "metadata tags", "metadata schemas"),
+    *("effect", "second effect", "main branch"),
+)
 
 
 class DropsAtPut(LocalFileIO):
@@ -113,7 +119,7 @@ def _replaced(path: Path) -> Table:
 
 
 @covers("TBL-60")
-@pytest.mark.parametrize("use", [*LISTINGS, *UPKEEP])
+@pytest.mark.parametrize("use", [*LOOKS, *UPKEEP])
 def test_a_table_that_replaced_one_is_neither_listed_nor_kept_up_by_the_handle_of_the_former(
     tmp_path: Path, use: str
 ) -> None:
@@ -122,6 +128,17 @@ def test_a_table_that_replaced_one_is_neither_listed_nor_kept_up_by_the_handle_o
     with pytest.raises(InvalidRequestError, match=REPLACED):
         USES[use](table)
     assert sorted(_files(tmp_path)) == before
+
+
+@covers("TBL-60", "WH-12")
+def test_the_result_of_a_change_does_not_tell_of_a_table_that_replaced_its_own(tmp_path: Path) -> None:
+    lake = Warehouse(tmp_path)
+    done = lake.create_table("t", COLUMNS, primary_key="id").upsert(ROW)
+    lake.drop_table("t")
+    lake.create_table("t", "id BIGINT, n STRING", primary_key="id").upsert([{"id": 1, "n": "x"}])
+    assert done is not None
+    with pytest.raises(InvalidRequestError, match=REPLACED):
+        _ = done.effect
 
 
 @covers("TBL-60")

@@ -166,7 +166,6 @@ CASES = {
         "WHEN NOT MATCHED THEN INSERT (id, city, n, region) VALUES (s.id, initcap(lower(s.city)), s.n, s.region)",
         [*ROWS[:2], (3, "LIMALIMA", 30, "sa"), ROWS[3], NEW[1]],
         2,
-        counts=(1, 1, 0),
     ),
     "merge that deletes": Case(
         "MERGE INTO t USING there ON there.id = t.id WHEN MATCHED THEN DELETE", [ROWS[1], ROWS[3]], 2
@@ -193,6 +192,8 @@ def test_a_statement_leaves_the_rows_and_reports_how_many(lake: Any, name: str, 
     found = tuple(result[name] for name in names)
     if case.counts:
         assert found == case.counts
+    if name == "merge in Spark's words":  # its pairs need more than the key
+        assert found == ((None, None, 0) if kind == "keyed" else (1, 1, 0))
     if name == "insert":
         assert found == ((None, None, 0) if kind == "keyed" else (1, 0, 0))
     if name.startswith(("update ", "delete")) and case.affected:

@@ -154,9 +154,18 @@ class Statements:
         return self._changed(work, commit_id)
 
     def execute(
-        self, statement: Statement, source: Any, predicate: Predicate | None, commit_id: CommitId
+        self,
+        statement: Statement,
+        source: Any,
+        predicate: Predicate | None,
+        commit_id: CommitId,
+        *,
+        reads_pairs: bool = True,
     ) -> Result | None:
-        """Execute a statement over the target rows of ``predicate``; return the id of the snapshot after it."""
+        """Execute a statement over the target rows of ``predicate``; return the id of the snapshot after it.
+
+        ``reads_pairs``: whether ``predicate`` holds for every target row that may be in a pair.
+        """
         if not statement.by_key:
             return self._execute_by_place(statement, source, predicate, commit_id)
 
@@ -165,7 +174,8 @@ class Statements:
             rows = self.runner.changes(self.catalog.context, query, statement, source)
             return rows, ChangeKind(column=KIND)
 
-        return self._written(work, commit_id)
+        may_replace = not (reads_pairs and statement.inserts_are_new)
+        return self._written(work, commit_id, may_replace=may_replace)
 
     def _execute_by_place(
         self, statement: Statement, source: Any, predicate: Predicate | None, commit_id: CommitId
@@ -272,7 +282,7 @@ class Statements:
                 merge = merge.when_matched_update_all()
             merge = merge.when_not_matched_insert_all().when_not_matched_by_source_delete()
             statement = replace(merge.statement(), same_keys=True)
-            return self.execute(statement, merge.source, predicate, commit_id)
+            return self.execute(statement, merge.source, predicate, commit_id, reads_pairs=False)
 
         def work(state: TableState) -> RowChange:
             found = found_rows(self.runner, context, self._query(state, (), predicate))
@@ -285,11 +295,17 @@ class Statements:
         return self.catalog.context.predicate(where)
 
     def _written(
-        self, work: Work, commit_id: CommitId, replaces: Replaces | None = None, *, isolated: bool = True
+        self,
+        work: Work,
+        commit_id: CommitId,
+        replaces: Replaces | None = None,
+        *,
+        isolated: bool = True,
+        may_replace: bool = False,
     ) -> Result | None:
         """Write the rows that ``work`` computes from the latest state; return the id of the snapshot after it.
 
-        ``replaces``, ``isolated``: as in `StagedWrite.of`. Clauses: BKT-20, STM-6.
+        ``replaces``, ``isolated``: as in `StagedWrite.of`. ``may_replace``: as in `Tally`. Clauses: BKT-20, STM-6.
         """
         only = self.catalog.context.options.leaves_compaction
         staged = self.catalog.committer.retry_on_latest_state(
@@ -302,7 +318,7 @@ class Statements:
         after = staged.commit(commit_id)
         # What was committed before may have been computed from other rows.
         updates = None if staged.is_repeated else sum(one.updates for one in staged.appends)
-        return Tally(commit_id, updates).result(after, self.catalog)
+        return Tally(commit_id, updates, may_replace=may_replace).result(after, self.catalog)
 
     def _changed(self, work: RowWork, commit_id: CommitId) -> Result | None:
         """Change the rows of an append table that ``work`` finds in the latest state. Clauses: APP-12 to APP-18."""

@@ -259,7 +259,7 @@ def metadata_table(catalog: Catalog, name: str, as_of: AsOf = LATEST) -> pa.Tabl
     Raises InvalidRequestError for another name, and if a snapshot is given that the table has no use for;
     SnapshotNotFoundError, CorruptFileError. Clauses: WH-9.
     """
-    if name not in NAMES:
+    if not isinstance(name, str) or name not in NAMES:
         raise InvalidRequestError(f"metadata: expected one of {', '.join(NAMES)}, found {name!r}")
     if name in OF_SNAPSHOT:
         of_snapshot = OF_SNAPSHOT[name][0]

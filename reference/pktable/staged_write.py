@@ -124,8 +124,8 @@ class StagedWrite:
         self.full = not self.write_only and self.stager.is_full_compaction_due(state)
         if self.replaces is not None:
             # Nothing is looked up in older files, so that a table which leaves compaction to others need not wait.
-            waits = self.write_only and not self.stager.context.options.one_record_per_key
-            self._settle(() if waits else self._compacted(state))
+            skipped = self.stager.kind.has_keys and self.stager.context.options.one_record_per_key
+            self._settle(self._compacted(state) if skipped or not self.write_only else ())
         elif not self.write_only and not self.full:
             self.changes = self._compacted(state)
 

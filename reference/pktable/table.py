@@ -234,7 +234,8 @@ class Table(TableReads, TableWrites, TableUpkeep):
         )
 
     def branch(self, name: str) -> Table:
-        """Open a branch of the table, ``main`` for the main one. Raises InvalidRequestError. Clauses: BRN-1."""
+        """Open a branch of the table, ``main`` for the main one. Raises InvalidRequestError. Clauses: BRN-1, TBL-60."""
+        self.catalog.expect_opened()
         context, ignored = Branches(self.catalog).open(name).context, self.catalog.ignored
         return Table(context.store, self.path, context.schemas, self.runner, ignored, context.paths.branch)
 

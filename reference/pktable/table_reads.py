@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pyarrow as pa
 
 from pktable.catalog.arguments import expect_flag
-from pktable.catalog.as_of import AsOf
+from pktable.catalog.as_of import AsOf, snapshot_id
 from pktable.catalog.catalog import Catalog
 from pktable.catalog.definitions import column_names
 from pktable.catalog.effects import Effect, effect_of
@@ -178,10 +178,11 @@ class TableReads:
         """Return what the change that returned ``snapshot`` did, None if it has expired.
 
         The result of the change itself has an ``effect`` that knows more: how many of its rows were there before.
-        Raises SnapshotNotFoundError for a snapshot that never was, CorruptFileError. Clauses: WH-12.
+        Raises InvalidRequestError, SnapshotNotFoundError for a snapshot that never was, CorruptFileError.
+        Clauses: TBL-60, WH-12.
         """
-        wanted = AsOf.given(snapshot).snapshot
-        assert wanted is not None, "it is given"
+        wanted = snapshot_id(snapshot)
+        self.catalog.expect_opened()
         if not 1 <= wanted <= (self.catalog.snapshots.latest_id() or 0):
             self.catalog.snapshots.read(wanted)  # says what there is
         return effect_of(self.catalog, wanted)
@@ -204,7 +205,7 @@ class TableReads:
         Raises InvalidRequestError, which lists the names, SnapshotNotFoundError and CorruptFileError. Clauses: WH-9.
         """
         as_of = AsOf.given(snapshot, tag, timestamp)
-        if name != AUDIT_LOG:
+        if not isinstance(name, str) or name != AUDIT_LOG:
             return metadata_table(self.catalog, name, as_of)
         self.catalog.read_as_of(as_of, expect_auditable)
         rows = self.read(snapshot=snapshot, tag=tag, timestamp=timestamp)

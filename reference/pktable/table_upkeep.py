@@ -10,7 +10,7 @@ from typing import Any
 from pktable_spec.errors import InvalidRequestError, SnapshotNotFoundError
 
 from pktable.catalog.arguments import expect_flag
-from pktable.catalog.as_of import LATEST, AsOf, millis_of
+from pktable.catalog.as_of import LATEST, AsOf, millis_of, snapshot_id
 from pktable.catalog.branches import Branches
 from pktable.catalog.catalog import Catalog
 from pktable.catalog.changes import CommitId
@@ -197,8 +197,7 @@ class TableUpkeep:
         ``next_snapshot``: a retained one, one whose changelog is kept, or the one after the latest.
         Raises InvalidRequestError and SnapshotNotFoundError. Clauses: CMT-59, CMT-60, META-58.
         """
-        wanted = AsOf.given(next_snapshot).snapshot
-        assert wanted is not None, "it is given"
+        wanted = snapshot_id(next_snapshot, "next_snapshot")
         self.catalog.expect_opened()
         self.catalog.expiry.set_consumer(name, wanted)
 

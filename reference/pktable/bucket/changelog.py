@@ -268,10 +268,16 @@ def taken_of_both(
 
 
 def equal_rows(left: pa.Table, right: pa.Table, columns: Sequence[str]) -> Flags:
-    """Return per row whether two tables have equal values in ``columns``, null and null included. Clauses: CHG-8."""
+    """Return per row whether two tables have equal values in ``columns``.
+
+    Null equals null, and NaN equals NaN; the two zeros differ. Clauses: CHG-8, CHG-9, MRG-7.
+    """
     equal = np.ones(left.num_rows, dtype=bool)
     for name in columns:
         one, other = left.column(name), right.column(name)
-        same = pc.fill_null(pc.equal(one, other), False)
-        equal &= pc.or_(same, pc.and_(pc.is_null(one), pc.is_null(other))).to_numpy()
+        same = pc.fill_null(pc.equal(one, other), False).to_numpy()
+        if pa.types.is_floating(one.type):
+            same = same & (np.signbit(one.to_numpy()) == np.signbit(other.to_numpy()))
+            same |= pc.fill_null(pc.and_(pc.is_nan(one), pc.is_nan(other)), False).to_numpy()
+        equal &= same | pc.and_(pc.is_null(one), pc.is_null(other)).to_numpy()
     return equal

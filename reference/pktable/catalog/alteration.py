@@ -105,14 +105,14 @@ class Alteration:
         return cls(
             () if add is None else parse_definition(add),
             _texts("rename", rename),
-            column_names("drop", drop or ()),
+            column_names("drop", () if drop is None else drop),
             {name: _type(name, text) for name, text in types.items()},
             _texts("move", move),
-            column_names("nullable", nullable or ()),
+            column_names("nullable", () if nullable is None else nullable),
             of_table,
             {} if of_table is not None else _texts("comment", comment, nullable=True),
-            option_texts(set_options or {}),
-            column_names("reset_options", reset_options or ()),
+            option_texts({} if set_options is None else set_options),
+            column_names("reset_options", () if reset_options is None else reset_options),
         )
 
 

@@ -40,11 +40,9 @@ class AsOf:
             raise InvalidRequestError(
                 f"read: give one of snapshot, tag and timestamp, not {' and '.join(named)}"
             )
-        if snapshot is not None and (not isinstance(snapshot, Integral) or isinstance(snapshot, bool)):
-            raise InvalidRequestError(f"snapshot: expected an integer, found {snapshot!r}")
         if tag is not None and (not isinstance(tag, str) or not is_file_name(f"{TAG}{tag}")):
             raise InvalidRequestError(f"tag: expected a name, found {tag!r}")
-        number = None if snapshot is None else int(snapshot)  # such as one of numpy
+        number = None if snapshot is None else snapshot_id(snapshot)
         return cls(number, tag, None if timestamp is None else millis_of(timestamp))
 
     def find(self, snapshots: SnapshotLog) -> Snapshot | None:
@@ -57,6 +55,13 @@ class AsOf:
 
 
 LATEST: Final = AsOf()
+
+
+def snapshot_id(snapshot: object, what: str = "snapshot") -> int:
+    """Return the id of a snapshot. Raises InvalidRequestError; ``what`` begins the message."""
+    if not isinstance(snapshot, Integral) or isinstance(snapshot, bool):
+        raise InvalidRequestError(f"{what}: expected an integer, found {snapshot!r}")
+    return int(snapshot)  # such as one of numpy
 
 
 def millis_of(timestamp: int | str | datetime, what: str = "timestamp") -> int:
@@ -73,7 +78,7 @@ def millis_of(timestamp: int | str | datetime, what: str = "timestamp") -> int:
             raise InvalidRequestError(
                 f"{what}: expected ISO text such as 2024-05-01T12:00:00, found {timestamp!r}"
             ) from None
-    if isinstance(timestamp, datetime):
+    if isinstance(timestamp, datetime) and timestamp == timestamp:  # NaT of pandas is a datetime, too
         aware = timestamp if timestamp.tzinfo else timestamp.replace(tzinfo=timezone.utc)
         return int(aware.timestamp() * 1000)
     if not isinstance(timestamp, Integral) or isinstance(timestamp, bool):

@@ -15,6 +15,7 @@ from typing import Any, Final
 import pyarrow as pa
 from pktable_spec.errors import InvalidRequestError
 
+from pktable.catalog.arguments import expect_text
 from pktable.format import type_text
 from pktable.format.types import NESTED, DataType, Field, from_arrow, parse_columns, parse_type
 
@@ -80,6 +81,8 @@ def option_texts(options: Mapping[str, Any]) -> dict[str, str]:
     """Return table options as the text that a schema stores. Raises InvalidRequestError."""
     if not isinstance(options, Mapping):
         raise InvalidRequestError(f"options: expected a dict of names and values, found {options!r}")
+    for name in options:
+        expect_text("option", name)
     return {
         name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in options.items()
     }

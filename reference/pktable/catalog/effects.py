@@ -59,7 +59,7 @@ class Result(int):
 
     @cached_property
     def effect(self) -> Effect | None:
-        """The effect of the change, None if its snapshots do not tell, as `effect_of` says. Raises CorruptFileError."""
+        """The effect of the change, None if its snapshots do not tell. Raises as `effect_of`."""
         return effect_of(self._catalog, int(self), self._tally)
 
 
@@ -68,12 +68,14 @@ class Tally:
     """The counts of a statement, made while it is computed, None where nobody has counted.
 
     ``updates``: the rows that it updates. ``gone``: of an append table, the rows that it deletes or updates.
-    ``commit_id``: of a write, None for a compaction alone.
+    ``commit_id``: of a write, None for a compaction alone. ``may_replace``: whether a row that it inserts may replace
+    one that it has not read.
     """
 
     commit_id: CommitId | None = None
     updates: int | None = None
     gone: int | None = None
+    may_replace: bool = False
 
     def result(self, after: TableState | None, catalog: Catalog) -> Result | None:
         """Return the result of the statement that left ``after``, None if it changed nothing."""
@@ -87,8 +89,10 @@ def effect_of(catalog: Catalog, after: int, tally: Tally = NOTHING_COUNTED) -> E
     """Return the effect of the change that ended with the snapshot ``after``.
 
     None if its snapshots have expired, or if others committed between a write and its compaction.
-    ``tally``: as in `Result`. Raises CorruptFileError. Clauses: WH-12.
+    ``tally``: as in `Result`. Raises CorruptFileError, and InvalidRequestError if the table was dropped or replaced.
+    Clauses: TBL-60, WH-12.
     """
+    catalog.expect_opened()
     found: list[Snapshot] = []
     try:
         return _effect(catalog, after, tally, found)
@@ -131,9 +135,7 @@ def _effect(catalog: Catalog, after: int, tally: Tally, found: list[Snapshot]) -
     if kind_of(catalog.context.schema, catalog.context.root).has_keys:
         gone = sum(file.delete_row_count or 0 for file in new)
         put, moves = rows - gone, catalog.context.moves_keys
-        return Effect(
-            after, *_of_keys(written.commit_kind, put, gone, tally.updates, moves=moves), put, *files
-        )
+        return Effect(after, *_of_keys(written.commit_kind, put, gone, tally, moves=moves), put, *files)
     kept = older.keys() & _sizes(state).keys()
     gone = _live_rows(catalog, before, older.keys()) - _live_rows(catalog, state, kept)
     rewritten = (
@@ -146,7 +148,7 @@ def _effect(catalog: Catalog, after: int, tally: Tally, found: list[Snapshot]) -
 
 
 def _of_keys(
-    kind: str, put: int, retracted: int, updates: int | None, *, moves: bool
+    kind: str, put: int, retracted: int, tally: Tally, *, moves: bool
 ) -> tuple[int | None, int | None, int | None]:
     """Return the rows that a change of a table with a key has inserted, updated and deleted.
 
@@ -154,12 +156,14 @@ def _of_keys(
     """
     if kind == OVERWRITE:
         return put, 0, None
+    updates = tally.updates
     # Who deletes keys need not know whether they are there; a statement deletes rows that it has read.
     unknown = retracted > 0 and (updates is None or (moves and put > 0))
     deleted = None if unknown else retracted
-    if updates is not None or put == 0:
-        return put - (updates or 0), updates or 0, deleted
-    return None, None, deleted
+    inserted = put - (updates or 0)
+    if inserted and (updates is None or tally.may_replace):
+        return None, None, deleted
+    return inserted, updates or 0, deleted
 
 
 def _of_places(put: int, gone: int, updates: int | None) -> tuple[int | None, int | None, int | None]:

@@ -150,7 +150,10 @@ class StateLoader:
         self._known = Cache(256)
 
     def at(self, snapshot: Snapshot) -> TableState:
-        """Return the state of ``snapshot``. Raises CorruptFileError."""
+        """Return the state of ``snapshot``, which must be of the table that was opened: `opened` trusts it later.
+
+        Raises CorruptFileError.
+        """
         return self._known.get(_key(snapshot), lambda: self._load(snapshot))
 
     def opened(self, latest: Snapshot | None) -> TableState:

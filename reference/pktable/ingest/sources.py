@@ -5,7 +5,7 @@ A form is recognised by what it can do, so that neither pandas nor polars, DuckD
 1. A pyarrow.Table is taken as it is. A Spark DataFrame is left to the Spark runner.
 2. A pandas DataFrame is taken column by column, without its index (`_of_pandas`).
 3. A list of dicts is rows, and so is a list of record batches; an iterator is read into a list. A dict is columns, or
-   a single row (`_from_dict`).
+   a single row (`_holds_columns`).
 4. Anything else that speaks Arrow (record batches, readers, datasets, polars, DuckDB) is read to the end.
 
 Types are checked later, by `pktable.ingest.changes`; only Python values are converted here, because Arrow guesses
@@ -139,9 +139,7 @@ def untyped_rows(rows: Any, schema: TableSchema, *, grow: bool = False) -> pa.Ta
         )
     if isinstance(rows, Mapping):
         columns = _Columns.of_any_rows(rows, schema, grow)
-        if not any(_is_column(values) for values in rows.values()):
-            return _from_dicts([rows], columns)
-        return _from_columns(rows, columns)
+        return _from_columns(rows, columns) if _holds_columns(rows, columns) else _from_dicts([rows], columns)
     if isinstance(rows, (list, tuple)):
         names = next((list(row) for row in rows if isinstance(row, Mapping)), [])
         return _from_dicts(rows, _Columns.of_any_rows(names, schema, grow))
@@ -314,14 +312,28 @@ def _from_dicts(rows: Sequence[Any], columns: _Columns, start: int = 0) -> pa.Ta
 
 
 def _from_dict(rows: Mapping[Any, Any], columns: _Columns) -> pa.Table:
-    """Return the rows of a dict of columns, or the one row of a dict of values.
-
-    A value of a key column is never a list, so a list there says that the dict holds columns.
-    """
+    """Return the rows of a dict of columns, or the one row of a dict of values."""
     columns.expect(list(rows))
-    if not any(_is_column(rows[name]) for name in columns.schema.primary_keys):
-        return _from_dicts([rows], columns)
-    return _from_columns(rows, columns)
+    return _from_columns(rows, columns) if _holds_columns(rows, columns) else _from_dicts([rows], columns)
+
+
+def _holds_columns(rows: Mapping[Any, Any], columns: _Columns) -> bool:
+    """Return whether a dict holds columns, and not the values of one row.
+
+    No value of the key is a list, so a list there is a column. Without the key, columns other than ARRAY and MAP tell,
+    and without these the columns that the table lacks. Raises InvalidRequestError for a dict without any of them.
+    """
+    types = {name: field and field.type.root for name, field in columns.fields.items()}
+    asked = (
+        [name for name in rows if name in columns.schema.primary_keys]
+        or [name for name in rows if types.get(name) not in (None, "ARRAY", "MAP")]
+        or [name for name in rows if types.get(name) is None]
+    )
+    if not asked and any(map(_is_column, rows.values())):
+        raise InvalidRequestError(
+            f"rows: a dict of {', '.join(map(str, rows))} may hold one row or columns; give a list of dicts"
+        )
+    return any(_is_column(rows[name]) for name in asked)
 
 
 def _from_columns(rows: Mapping[Any, Any], columns: _Columns) -> pa.Table:

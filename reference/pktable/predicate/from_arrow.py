@@ -33,6 +33,8 @@ COMPARISONS: Final = {"equal": "=", "less": "<", "less_equal": "<=", "greater": 
 MIRRORED: Final = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 AND: Final = ("and", "and_kleene")
 OR: Final = ("or", "or_kleene")
+MATCH, SKIP = range(2)
+"""Ways to take a null in the set of `isin`: it matches null, or nothing. The answer is never null."""
 LONGEST: Final = 200
 """Characters of an expression in an error."""
 
@@ -212,8 +214,10 @@ def _compared(operator: str, left: Node, right: Node, scope: Scope) -> str | Non
 
 def _among(node: Node, scope: Scope) -> str | None:
     (operand,) = node.arguments
-    values = node.options["value_set"].values if node.options is not None else pa.nulls(0)
-    if operand.kind != FIELD:
+    if operand.kind != FIELD or node.options is None:
+        return None
+    values, nulls = node.options["value_set"].values, node.options["null_matching_behavior"].as_py()
+    if nulls not in (MATCH, SKIP):
         return None
     type_found = type_of(operand.name, scope)
     if type_found is not None and not pa.types.is_null(values.type):
@@ -226,9 +230,9 @@ def _among(node: Node, scope: Scope) -> str | None:
     if None in texts:
         return None
     found = [f"{column} IN ({', '.join(text for text in texts if text)})"] if texts else []
-    if len(texts) < len(values):
-        found.append(f"{column} IS NULL")
-    return _joined(" OR ", found)
+    if len(texts) < len(values) and nulls == MATCH:
+        return _joined(" OR ", [*found, f"{column} IS NULL"])
+    return _joined(" AND ", [f"{column} IS NOT NULL", *found]) if found else None
 
 
 def _rounded(column: DataType, found: pa.DataType) -> bool:

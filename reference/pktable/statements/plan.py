@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pktable_spec.vocabulary import ROW_ID, RowKind
 
-from pktable.format.types import FLOATS, NESTED, values_of
+from pktable.format.types import FLOATS, INTEGER_BITS, NESTED, values_of
 from pktable.predicate.evaluation import evaluated
 from pktable.predicate.tree import (
     And,
@@ -157,6 +157,24 @@ class Statement:
         return bool(self.key)
 
     @property
+    def inserts_are_new(self) -> bool:
+        """Whether a row that it inserts has a key that no target row has, if all of them were read.
+
+        The pairs must be those of equal values of the key, or of some of its columns. Clauses: STM-8, WH-12.
+        """
+        of_key = {qualified(TARGET, name): self.columns.index(name) for name in self.key}
+        inserts = [clause.values or () for clause in self.clauses if clause.kind is RowKind.INSERT]
+        if not self.by_key or not inserts:
+            return True
+        for left, right in self.keys:
+            column, same = _unwidened(left), (right, _unwidened(right))
+            if not isinstance(column, Column) or column.name not in of_key:
+                return False
+            if any(values[of_key[column.name]] not in same for values in inserts):
+                return False
+        return self.residual is None
+
+    @property
     def place(self) -> tuple[str, ...]:
         """The columns that come with a target row and stay with it besides its values; null for an inserted row."""
         return () if self.by_key else (*PLACE, ROW_ID) if self.tracked else PLACE
@@ -220,6 +238,13 @@ class Statement:
             yield self.residual
         for clause in self.clauses:
             yield from clause.parts()
+
+
+def _unwidened(value: Expression) -> Expression:
+    """Return the integer that a comparison brings to another type of integers, and any other value as it is."""
+    if isinstance(value, Cast) and {value.type.root, value.operand.type.root} <= INTEGER_BITS.keys():
+        return value.operand
+    return value
 
 
 def qualified(side: str, name: str) -> str:
