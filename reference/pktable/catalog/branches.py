@@ -20,7 +20,7 @@ import uuid
 from itertools import chain
 from typing import Final
 
-from pktable_spec.errors import InvalidRequestError, SnapshotNotFoundError
+from pktable_spec.errors import CorruptFileError, InvalidRequestError, SnapshotNotFoundError
 
 from pktable.catalog import holds
 from pktable.catalog.branch_names import (
@@ -114,7 +114,7 @@ class Branches:
                 )
             claim = self._claim(paths)
             kept = self._copy_snapshot(paths, hold, tag)
-            self._copy_schemas(paths, self._latest_schema(kept) if tag is not None else None)
+            self._copy_schemas(paths, self._latest_schema(paths, kept, hold) if tag is not None else None)
         except BaseException:
             with contextlib.suppress(SnapshotNotFoundError):  # removed with its branch
                 expiry.drop_tag(hold)
@@ -185,9 +185,17 @@ class Branches:
         self._put(paths, paths.snapshot(kept.id), with_fence(data, None, OF_TAGS))
         return kept
 
-    def _latest_schema(self, kept: Snapshot) -> int:
-        """Return the latest schema that a snapshot or one of its files has: a commit may be of an older one."""
-        files = chain.from_iterable(self._catalog.states.at(kept).files.values())
+    def _latest_schema(self, paths: TablePaths, kept: Snapshot, hold: str) -> int:
+        """Return the latest schema that a snapshot or one of its files has: a commit may be of an older one.
+
+        Raises InvalidRequestError if the tag that keeps the files is gone, CorruptFileError.
+        """
+        try:
+            files = chain.from_iterable(self._catalog.states.at(kept).files.values())
+        except CorruptFileError:
+            if self._store.exists(self._paths.tag(hold)):
+                raise
+            raise self._lost(paths) from None
         return max([kept.schema_id, *(file.schema_id for file in files)])
 
     def _copy_schemas(self, paths: TablePaths, latest: int | None) -> None:
