@@ -13,10 +13,11 @@ from typing import Any
 import pktable
 import pytest
 from pktable import InvalidRequestError, Warehouse
+from pktable.dml import Statements
 from pktable.run import by_size
 from pktable.run.spark.runner import SparkRunner
 from pktable_spec.covers import covers
-from pyspark.errors import ParseException
+from pyspark.errors import AnalysisException, ParseException
 
 from model_tests.backends.spark_session import spark_session
 
@@ -229,7 +230,8 @@ def test_a_query_reads_tables_by_name_at_the_versions_that_it_asks_for(lake: Any
         ("WITH x AS (SELECT * FROM q), q AS (SELECT id FROM x) SELECT count(*) FROM q", new),
         ("SELECT count(*) FROM (SELECT * FROM q UNION ALL SELECT * FROM db.q) WHERE '{q}' = '{q}'", 2 * new),
         ("SELECT count(*) FROM range(3) WHERE id IN (SELECT q.id FROM q)", 2),
-        ("SELECT max(paimon.db.q.id) FROM paimon.db.q WHERE db.q.n = (SELECT max(db.q.n) FROM db.q)", 5),
+        ("SELECT max(paimon.db.q.id) FROM paimon.db.q WHERE db.q.n > 0", 5),
+        ("SELECT max(db.q.id) FROM db.q WHERE db.q.n = (SELECT max(db.q.n) FROM db.q)", 5),
         ("FROM q SELECT count(*)", new),
         ("VALUES (7)", 7),
         ("SELECT count(*) FROM (TABLE q)", new),
@@ -808,6 +810,38 @@ def test_queries_inside_of_a_statement_are_computed_again_with_it(
     monkeypatch.setattr(SparkRunner, "changes", overtaken)
     lake.sql(statement)
     assert rows(lake, "SELECT * FROM overtaken") == left
+
+
+@covers("STM-1")
+def test_queries_inside_of_a_statement_are_computed_after_its_table_is_read(
+    lake: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = lake.warehouse.create_table("db.later", "id INT, n INT", primary_key="id")
+    table.upsert([{"id": 1, "n": 10}])
+    delete = Statements.delete
+
+    def late(*arguments: Any) -> Any:
+        monkeypatch.setattr(Statements, "delete", delete)
+        table.upsert([{"id": 2, "n": 20}])
+        return delete(*arguments)
+
+    monkeypatch.setattr(Statements, "delete", late)
+    lake.sql("DELETE FROM later WHERE n = (SELECT max(n) FROM later)")
+    assert rows(lake, "SELECT * FROM later") == [(1, 10)]
+
+
+@covers("WH-10")
+def test_a_column_keeps_its_database_where_two_tables_have_one_name(lake: Any) -> None:
+    lake.warehouse.create_database("other", if_not_exists=True)
+    for name, ids in (("db.twin", "(1), (2)"), ("other.twin", "(1)")):
+        lake.warehouse.create_table(name, "id INT", primary_key="id")
+        lake.sql(f"INSERT INTO {name} VALUES {ids}")
+    within = "EXISTS (SELECT 1 FROM other.twin WHERE other.twin.id = db.twin.id)"
+    for statement in (f"DELETE FROM db.twin WHERE {within}", f"SELECT id FROM db.twin WHERE {within}"):
+        with pytest.raises(AnalysisException, match="UNRESOLVED_COLUMN"):
+            lake.sql(statement)
+    lake.sql("DELETE FROM db.twin x WHERE EXISTS (SELECT 1 FROM other.twin o WHERE o.id = x.id)")
+    assert rows(lake, "SELECT id FROM db.twin") == [(2,)]
 
 
 @covers("WH-8")

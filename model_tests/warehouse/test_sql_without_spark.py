@@ -201,6 +201,12 @@ def test_the_tables_of_a_query_are_found(query: str, expected: list[str]) -> Non
         ),
         ("SELECT p.db.t.a, db.t.a, t.a FROM p.db.t", "SELECT t.a, t.a, t.a FROM X AS `t`"),
         ("SELECT db.t.a, db.t FROM db.t AS t, db.u", "SELECT db.t.a, db.t FROM X AS t, X AS `u`"),
+        ("SELECT a.t.x, b.t.x FROM a.t JOIN b.t", "SELECT a.t.x, b.t.x FROM X AS `t` JOIN X AS `t`"),
+        ("SELECT a.t.x FROM a.t, (SELECT 1 AS x) AS t", "SELECT a.t.x FROM X AS `t`, (SELECT 1 AS x) AS t"),
+        (
+            "SELECT a.t.x, (SELECT a.t.x FROM a.t) FROM a.t",
+            "SELECT t.x, (SELECT t.x FROM X AS `t`) FROM X AS `t`",
+        ),
         (
             "SELECT 'db.t.a', other.t.a, t.db.t.a FROM db.t",
             "SELECT 'db.t.a', other.t.a, t.db.t.a FROM X AS `t`",

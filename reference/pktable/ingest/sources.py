@@ -333,7 +333,7 @@ def _holds_columns(rows: Mapping[Any, Any], columns: _Columns) -> bool:
         raise InvalidRequestError(
             f"rows: a dict of {', '.join(map(str, rows))} may hold one row or columns; give a list of dicts"
         )
-    return any(_is_column(rows[name]) for name in asked)
+    return bool(asked) and all(_is_column(rows[name]) for name in asked)
 
 
 def _from_columns(rows: Mapping[Any, Any], columns: _Columns) -> pa.Table:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import uuid
 from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
 from datetime import datetime, timedelta, timezone
 from typing import Any, Final, cast
 
@@ -24,7 +25,7 @@ from pktable.context import TableContext
 from pktable.format.types import Field
 from pktable.run.runner import Query, Runner
 from pktable.run.spark.errors import raised_here
-from pktable.run.spark.session import in_ansi_mode
+from pktable.run.spark.session import in_ansi_mode, words_of
 from pktable.run.spark.statements import source_frame
 from pktable.run.spark.types import spark_schema
 from pktable.sql.names import Found, Names
@@ -42,7 +43,8 @@ from pktable.sql.references import (
     with_tables,
 )
 from pktable.sql.words import Words, bound, literal, quoted
-from pktable.statements.plan import Statement
+from pktable.statements.names import Names as Columns
+from pktable.statements.plan import TARGET, SparkText, Statement
 from pktable.table import Table
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -55,7 +57,7 @@ class Queries:
 
     def __init__(self, spark: SparkSession, names: Names) -> None:
         self.spark, self.names = spark, names
-        self._changed: Found | None = None
+        self._changed: ContextVar[Found | None] = ContextVar("changed", default=None)  # of each thread
 
     def frame(self, text: str, args: Any = None, *, before: str = "") -> DataFrame:
         """Return what a query gives; ``args``: values of its parameters, as Spark takes them. ``before``: as EXPLAIN.
@@ -84,11 +86,11 @@ class Queries:
 
         Clauses: STM-1, WH-12.
         """
-        before, self._changed = self._changed, changed
+        token = self._changed.set(changed)
         try:
             yield
         finally:
-            self._changed = before
+            self._changed.reset(token)
 
     @contextlib.contextmanager
     def aside(
@@ -96,8 +98,8 @@ class Queries:
     ) -> Iterator[Any]:
         """Give a function that names tables of ours in an expression by temporary views, gone afterwards.
 
-        ``changed``: the table of the statement, see `reading_all`; it is open as ``table``. If the statement is
-        computed again, its views and its ``source`` are read again, too. Clauses: STM-6.
+        ``changed``: the table of the statement, see `reading_all`; it is open as ``table``. Each time that the
+        statement is computed, its views and its ``source`` are read again. Clauses: STM-1, STM-6.
         """
         made: dict[str, Reference] = {}
 
@@ -177,7 +179,7 @@ class Queries:
         """Return the rows of a table of ours, or of one of its metadata tables. Clauses: WH-9, WH-11."""
         table = self.names.open(found)
         if found.metadata is None:
-            rows: DataFrame = table.read(**as_of, fresh=found == self._changed and not as_of)
+            rows: DataFrame = table.read(**as_of, fresh=found == self._changed.get() and not as_of)
             return rows
         rows = table.metadata(found.metadata, **as_of)
         return source_frame(self.spark, rows) if isinstance(rows, pa.Table) else rows
@@ -206,10 +208,13 @@ class Queries:
         return int(row[0])
 
     def constant(self, text: str, column: Field) -> str:
-        """Return a constant of a statement as SQL that means the same in any session, cast to the type of ``column``.
+        """Return a constant of a statement as SQL that means the same here and in the session.
 
-        Raises what Spark raises. Clauses: WH-13.
+        Spark computes one that is not understood here. Raises what Spark raises. Clauses: WH-13.
         """
+        columns = Columns([column], by_spark=words_of(self.spark))
+        if not isinstance(columns.value(text, column, what="PARTITION", sides=(TARGET,)), SparkText):
+            return text
         kind = column.type
         (field,) = spark_schema([column])
         cast = f"CAST(({text}\n) AS {field.dataType.simpleString()})"
@@ -241,21 +246,20 @@ class Queries:
 
 
 class _ReadingAgain:
-    """A runner that calls ``read_again`` before it computes a statement another time.
+    """A runner that calls ``read_again`` whenever it computes a statement, so that all is read after its target.
 
     ``read_again``: returns the source of the statement, None if that stays as it is.
     """
 
     def __init__(self, runner: Runner, read_again: Callable[[], DataFrame | None]) -> None:
-        self._runner, self._read_again, self._is_first = runner, read_again, True
+        self._runner, self._read_again = runner, read_again
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._runner, name)
 
     def changes(self, context: TableContext, query: Query, statement: Statement, source: Any) -> Any:
         """As `Runner.changes`."""
-        new = None if self._is_first else self._read_again()
-        self._is_first = False
+        new = self._read_again()
         return self._runner.changes(context, query, statement, source if new is None else new)
 
 

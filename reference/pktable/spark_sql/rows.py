@@ -12,6 +12,15 @@ from typing import Any, Final
 from pktable_spec.errors import InvalidRequestError, SnapshotNotFoundError
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ByteType,
+    DataType,
+    IntegerType,
+    LongType,
+    NullType,
+    ShortType,
+    StringType,
+)
 
 from pktable.catalog.effects import Result
 from pktable.format.metadata.schema import TableSchema
@@ -27,6 +36,7 @@ from pktable.sql.words import QUERIES, Name, Words, quoted
 from pktable.table import Table
 
 COUNTS: Final = ("num_affected_rows", "num_inserted_rows", "num_updated_rows", "num_deleted_rows")
+WIDER: Final = (ByteType, ShortType, IntegerType, LongType)
 OVERWRITE_MODE: Final = "spark.sql.sources.partitionOverwriteMode"
 
 
@@ -103,8 +113,8 @@ def _expect_same_words(queries: Queries, schema: TableSchema, where: str) -> Non
     predicate = parse(where, schema.fields)
     if words_of(queries.spark).differ(where, predicate.root):
         raise InvalidRequestError(
-            f"REPLACE WHERE {where}: it is read in UTC and with Spark's default settings for text, which those of this "
-            "session differ from; SET TIME ZONE 'UTC', or use DELETE and INSERT"
+            f"REPLACE WHERE {where}: it is read in UTC and with Spark's default settings for text, and this session "
+            "has others; SET TIME ZONE 'UTC', or use DELETE and INSERT"
         )
 
 
@@ -176,10 +186,17 @@ def aligned(
             continue
         value, given_type = F.col(quoted(found.name)), rows.schema[found.name].dataType
         casts = given_type != found.dataType and stores(given_type, found.dataType)
-        can_fail |= casts
+        can_fail |= casts and not _always_fits(given_type, found.dataType)
         values.append(value.cast(found.dataType).alias(found.name) if casts else value)
     with in_ansi_mode(rows.sparkSession, can_fail=can_fail):  # Spark's assignment fails in either mode
         return rows.select(*values)
+
+
+def _always_fits(given: DataType, wanted: DataType) -> bool:
+    """Return whether a cast to the type of a column can fail for no value."""
+    if isinstance(given, NullType) or isinstance(wanted, StringType):
+        return True
+    return type(given) in WIDER and type(wanted) in WIDER[WIDER.index(type(given)) :]
 
 
 def update(queries: Queries, words: Words) -> DataFrame | None:

@@ -9,8 +9,10 @@ Clauses: WH-21.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -30,8 +32,7 @@ TIMES: Final = ("TIMESTAMP", "SYSTEM_TIME")
 BEFORE_QUERIES: Final = ("(", ")", "UNION", "ALL", "DISTINCT", "EXCEPT", "INTERSECT", "MINUS", "AS")
 BEFORE_PARENTHESES: Final = (*BEFORE_QUERIES, "FROM", "JOIN", "IN", "EXISTS")
 SIGNS: Final = ("+", "-")
-PARAMETERS: Final = (":", "?")
-"""What a parameter begins with."""
+PARAMETER: Final = re.compile(r"(?<!:):[A-Za-z_]|\?")
 
 
 class NotUnderstoodError(InvalidRequestError):
@@ -69,6 +70,7 @@ class Reference:
     """A table that a query reads: its name, and its first and last character with the clause ``travel`` or ``changes``.
 
     ``alias_at``: where an alias belongs if the query gives none, after a TABLESAMPLE; None if it gives one.
+    ``is_alone``: whether nothing else in the query has its name without the database.
     """
 
     parts: tuple[str, ...]
@@ -77,6 +79,7 @@ class Reference:
     travel: Travel | None
     alias_at: int | None
     changes: ChangesClause | None = None
+    is_alone: bool = True
 
 
 def references(text: str) -> list[Reference]:
@@ -103,7 +106,19 @@ def references(text: str) -> list[Reference]:
     named = sorted(
         (one for one in tree.find_all(exp.Table) if not _is_of_the_query(one)), key=lambda one: _span(one)
     )
-    return [_reference(one, words, travels) for one in named if one.parts]
+    known = _named_by(tree)
+    found = [_reference(one, words, travels) for one in named if one.parts]
+    return [replace(one, is_alone=len(known[one.parts[-1].lower()]) == 1) for one in found]
+
+
+def _named_by(tree: exp.Expression) -> Mapping[str, set[str]]:
+    """Return what each name means somewhere in a query: tables by all parts of their names, or an alias."""
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for one in tree.find_all(exp.Table):
+        found[one.name.lower()].add(".".join(part.name.lower() for part in one.parts))
+    for alias in tree.find_all(exp.TableAlias):
+        found[alias.name.lower()].add("alias")
+    return found
 
 
 def with_tables(
@@ -145,7 +160,7 @@ def _databases(text: str, tables: Sequence[Reference]) -> list[tuple[int, int]]:
     known = {
         tuple(part.lower() for part in one.parts[i:])
         for one in tables
-        if one.alias_at is not None
+        if one.alias_at is not None and one.is_alone
         for i in range(len(one.parts) - 1)
     }
     words, found, i = Words.of(text).words if known else (), [], 0
@@ -165,7 +180,7 @@ def _databases(text: str, tables: Sequence[Reference]) -> list[tuple[int, int]]:
 
 def has_parameters(text: str) -> bool:
     """Return whether a version or a time that a query asks for is a parameter, such as VERSION AS OF :v."""
-    return any(isinstance(one, Travel) and one.value[0] in PARAMETERS for one in _travels(Words.of(text)))
+    return any(isinstance(one, Travel) and PARAMETER.search(one.value) for one in _travels(Words.of(text)))
 
 
 def selecting(text: str) -> str:

@@ -58,12 +58,14 @@ class SparkWords:
 
     ``in_utc``: whether its time zone is UTC. ``substitutes``: whether it puts variables in place of ``${name}``.
     ``keeps_backslashes``: whether a backslash in a text is one. ``quotes_names``: whether names are in double quotes.
+    ``joins_texts``: whether a doubled quote ends a text and begins another.
     """
 
     in_utc: bool
     substitutes: bool
     keeps_backslashes: bool
     quotes_names: bool
+    joins_texts: bool
 
     def differ(self, text: str, found: Expression) -> bool:
         """Return whether the session may read ``text`` as something else than ``found``. Clauses: WH-8."""
@@ -71,6 +73,7 @@ class SparkWords:
             (self.substitutes and "${" in text)
             or (self.keeps_backslashes and "\\" in text)
             or (self.quotes_names and '"' in text)
+            or (self.joins_texts and ("''" in text or '""' in text))
             or (not self.in_utc and any(map(_reads_zone, walk(found))))
         )
 
@@ -78,7 +81,9 @@ class SparkWords:
 def _reads_zone(part: Expression) -> bool:
     """Return whether the value of ``part`` may depend on the time zone of a session."""
     match part:
-        case Literal() | Call() | Cast() if part.type.root == INSTANT:
+        case Literal() if part.type.root == INSTANT:
+            return part.value is not None
+        case Cast() if part.type.root == INSTANT:
             return True
         case In() | Cast():
             return part.operand.type.root == INSTANT

@@ -80,6 +80,7 @@ def in_ansi_mode(session: SparkSession, *, can_fail: bool) -> Iterator[None]:
         yield
 
 
+JOINS_TEXTS: Final = "legacy.consecutiveStringLiterals.enabled"
 UTC: Final = frozenset({"UTC", "Etc/UTC", "Z", "GMT", "+00:00", "UTC+00:00"})
 """Names of the time zone in which conditions are read without Spark. Under another name it may be another zone."""
 
@@ -87,14 +88,16 @@ UTC: Final = frozenset({"UTC", "Etc/UTC", "Z", "GMT", "+00:00", "UTC+00:00"})
 def words_of(session: SparkSession) -> SparkWords:
     """Return how the session reads conditions and values. Clauses: WH-8."""
 
-    def is_on(name: str) -> bool:
-        return str(session.conf.get(f"spark.sql.{name}")).lower() == "true"
+    def is_on(name: str, *default: str) -> bool:
+        return str(session.conf.get(f"spark.sql.{name}", *default)).lower() == "true"
 
     return SparkWords(
         in_utc=session.conf.get("spark.sql.session.timeZone") in UTC,
         substitutes=is_on("variable.substitute"),
         keeps_backslashes=is_on("parser.escapedStringLiterals"),
         quotes_names=is_on("ansi.enabled") and is_on("ansi.doubleQuotedIdentifiers"),
+        # Spark 4.0 always does, and does not know the setting.
+        joins_texts=session.version.startswith("4.0.") or is_on(JOINS_TEXTS, "false"),
     )
 
 
