@@ -727,6 +727,30 @@ def test_statements_read_words_as_queries_of_the_session_do(lake: Any) -> None:
         assert left("UPDATE words SET s = 'a\\nb'", "SELECT DISTINCT length(s) FROM words") == [(4,)]
 
 
+@covers("WH-8")
+def test_what_is_sure_of_a_condition_left_to_spark_keeps_other_partitions_unread(
+    lake: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    columns, key = "id INT, day STRING, z TIMESTAMP_LTZ", ["id", "day"]
+    table = lake.warehouse.create_table("db.days", columns, primary_key=key, partition_by="day")
+    at = datetime(2024, 1, 1, 3, tzinfo=timezone.utc)
+    table.upsert([{"id": i, "day": day, "z": at} for i in range(2) for day in ("a", "b", "c")])
+    read: list[int] = []
+    changes = SparkRunner.changes
+
+    def counted(runner: SparkRunner, context: Any, query: Any, *others: Any) -> Any:
+        read.append(len(query.parts))
+        return changes(runner, context, query, *others)
+
+    monkeypatch.setattr(SparkRunner, "changes", counted)
+    with setting(lake, session_timeZone="America/New_York"):
+        for condition in ("z < TIMESTAMP '2024-01-01'", "z >= TIMESTAMP '2024-01-01'"):
+            lake.sql(f"DELETE FROM days WHERE day = 'a' AND id < 1 AND {condition}")
+    assert read == [1, 1]
+    assert rows(lake, "SELECT id, day FROM days WHERE day < 'b'") == [(1, "a")]
+    assert table.count() == 5
+
+
 @covers("WH-13", "WH-20")
 def test_a_constant_of_a_partition_is_the_value_that_spark_stores(lake: Any) -> None:
     columns = "id INT, z TIMESTAMP_LTZ, k INT, d DECIMAL(5, 2)"

@@ -116,7 +116,7 @@ class Statements:
         predicate, by_spark = self._rows_of(where, names)
         if by_spark is not None:
             clause = Clause(When.NOT_MATCHED_BY_SOURCE, RowKind.DELETE, by_spark, None, "where", where)
-            return self.execute(self._without_source(clause, names), None, None, commit_id)
+            return self.execute(self._without_source(clause, names), None, predicate, commit_id)
         if not self.stager.kind.has_keys:
             return self._delete_rows(predicate, commit_id)
 
@@ -136,13 +136,16 @@ class Statements:
         )
 
     def _rows_of(self, where: str | None, names: Names) -> tuple[Predicate | None, SparkText | None]:
-        """Return the condition of an UPDATE or DELETE, as one to evaluate here or one for Spark."""
+        """Return the condition of an UPDATE or DELETE: what to evaluate here, and what to leave to Spark."""
         if names.aliases[0] == TARGET and names.by_spark is None:
             return self.condition(where), None
         if where is None:
             return None, None
         found = names.condition(where, what="where", sides=(TARGET,))
-        return (None, found) if isinstance(found, SparkText) else (Predicate(where, of_table(found)), None)
+        if not isinstance(found, SparkText):
+            return Predicate(where, of_table(found)), None
+        certain = names.certain(where, what="where", sides=(TARGET,))
+        return None if certain is None else Predicate(where, of_table(certain)), found
 
     def _delete_rows(self, predicate: Predicate | None, commit_id: CommitId) -> Result | None:
         """Delete rows of an append table by their positions. Clauses: APP-12."""

@@ -62,6 +62,16 @@ class Names:
         differs = self.by_spark is not None and self.by_spark.differ(text, found)
         return self._left_to_spark(text, sides, what) if differs else found
 
+    def certain(self, text: str, *, what: str, sides: Sequence[str]) -> Expression | None:
+        """Return the part of a condition left to Spark that is understood here and means the same there, if any."""
+        from pktable.predicate.resolve import resolve_condition
+
+        try:
+            found = resolve_condition(text, self._scope(sides), what=what)
+        except InvalidRequestError:
+            return None
+        return None if self.by_spark is None else self.by_spark.same(text, found)
+
     def value(
         self, given: Any, field: Field, *, what: str, sides: Sequence[str] = (TARGET, SOURCE)
     ) -> Expression | SparkText:

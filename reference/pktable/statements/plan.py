@@ -69,17 +69,29 @@ class SparkWords:
 
     def differ(self, text: str, found: Expression) -> bool:
         """Return whether the session may read ``text`` as something else than ``found``. Clauses: WH-8."""
+        return self._spells_otherwise(text) or (not self.in_utc and _reads_zone(found))
+
+    def same(self, text: str, found: Expression) -> Expression | None:
+        """Return the parts of the condition ``found`` that the session reads alike, None if there are none."""
+        parts = [] if self._spells_otherwise(text) else conjuncts(found)
+        same = tuple(part for part in parts if self.in_utc or not _reads_zone(part))
+        return And(same) if len(same) > 1 else same[0] if same else None
+
+    def _spells_otherwise(self, text: str) -> bool:
         return (
             (self.substitutes and "${" in text)
             or (self.keeps_backslashes and "\\" in text)
             or (self.quotes_names and '"' in text)
             or (self.joins_texts and ("''" in text or '""' in text))
-            or (not self.in_utc and any(map(_reads_zone, walk(found))))
         )
 
 
-def _reads_zone(part: Expression) -> bool:
-    """Return whether the value of ``part`` may depend on the time zone of a session."""
+def _reads_zone(expression: Expression) -> bool:
+    """Return whether the value of ``expression`` may depend on the time zone of a session."""
+    return any(map(_is_of_zone, walk(expression)))
+
+
+def _is_of_zone(part: Expression) -> bool:
     match part:
         case Literal() if part.type.root == INSTANT:
             return part.value is not None
