@@ -20,7 +20,7 @@ from pktable_spec.options import parse_options
 from pktable.format.metadata.schema import TableSchema
 from pktable.format.types import Field, from_arrow, to_arrow
 from pktable.ingest.changes import conform
-from pktable.ingest.sources import is_spark_frame, plain_frame, untyped_rows
+from pktable.ingest.sources import as_arrow, is_spark_frame, plain_frame, untyped_rows
 from pktable.predicate import Predicate
 from pktable.predicate.literals import general
 from pktable.predicate.spark_sql import spark_text
@@ -104,7 +104,7 @@ def join_condition(on: str | Sequence[str], names: Names) -> Expression | SparkT
 
 
 ROW: Final = "__pktable_row"
-OUTSIDE: Final = "pktable: overwrite: the row "
+OUTSIDE: Final = "pktable: overwrite: a row"
 """Begins the message of a failed job in which a row was not among those to overwrite."""
 
 
@@ -134,21 +134,22 @@ def accept_source(rows: Any, schema: TableSchema) -> Any:
 def expect_all(rows: Any, where: str, predicate: Predicate, schema: TableSchema) -> Any:
     """Return ``rows`` if ``predicate``, written ``where``, holds for every row; else raise InvalidRequestError.
 
-    A DataFrame that is returned fails when it runs, since it may have other rows each time. Clauses: STM-10.
+    It runs a DataFrame. The one that is returned fails if it has other rows when it runs again. Clauses: STM-10.
     """
-    outside = f"does not satisfy {where!r}; leave it out"
     if is_spark_frame(rows):
-        before, after = (spark_text(Literal(text, STRING)) for text in (OUTSIDE, f" {outside}"))
-        parts = (before, "CAST(struct(*) AS STRING)", after)
-        failure = f"CAST(raise_error(concat({', '.join(parts)})) AS BOOLEAN)"
-        return rows.where(f"CASE WHEN {spark_text(predicate.root)} THEN true ELSE {failure} END")
-    numbered = conform(rows, schema).append_column(ROW, pa.array(np.arange(rows.num_rows)))
-    kept = predicate.filter(numbered).column(ROW).to_numpy()
-    other = numbered.take(np.setdiff1d(np.arange(rows.num_rows), kept)[:1]).drop_columns([ROW])
+        text = spark_text(predicate.root)
+        other = as_arrow(rows.where(f"NOT coalesce({text}, false)").limit(1))
+        message = spark_text(Literal(f"{OUTSIDE} does not satisfy {where!r}", STRING))
+        kept = rows.where(f"CASE WHEN {text} THEN true ELSE CAST(raise_error({message}) AS BOOLEAN) END")
+    else:
+        numbered = conform(rows, schema).append_column(ROW, pa.array(np.arange(rows.num_rows)))
+        found = predicate.filter(numbered).column(ROW).to_numpy()
+        other = numbered.take(np.setdiff1d(np.arange(rows.num_rows), found)[:1]).drop_columns([ROW])
+        kept = rows
     if other.num_rows:
         (row,) = other.select(schema.value_names).to_pylist()
-        raise InvalidRequestError(f"overwrite: the row {row} {outside}")
-    return rows
+        raise InvalidRequestError(f"overwrite: the row {row} does not satisfy {where!r}; leave it out")
+    return kept
 
 
 def expect_distinct(names: Sequence[str]) -> None:
