@@ -144,8 +144,8 @@ class Statements:
         found = names.condition(where, what="where", sides=(TARGET,))
         if not isinstance(found, SparkText):
             return Predicate(where, of_table(found)), None
-        certain = names.certain(where, what="where", sides=(TARGET,))
-        return None if certain is None else Predicate(where, of_table(certain)), found
+        sure = None if found.certain is None else Predicate(where, of_table(found.certain))
+        return sure, found
 
     def _delete_rows(self, predicate: Predicate | None, commit_id: CommitId) -> Result | None:
         """Delete rows of an append table by their positions. Clauses: APP-12."""

@@ -176,11 +176,9 @@ class MergeBuilder:
         if isinstance(self.on, SparkText):
             return (), self.on
         keys, residual = join_of(self.on)
-        return (
-            ((), SparkText(self.on_text))
-            if not keys and self.names.by_spark is not None
-            else (keys, residual)
-        )
+        if not keys and self.names.by_spark is not None:
+            return (), SparkText(self.on_text)
+        return keys, residual
 
     @property
     def _schema(self) -> TableSchema:

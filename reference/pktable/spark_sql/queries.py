@@ -105,8 +105,7 @@ class Queries:
 
         def placed(reference: Reference, frame: DataFrame) -> str:
             name = f"pktable_{uuid.uuid4().hex}"
-            frame.createTempView(name)
-            made[name] = reference
+            made[name] = reference  # the view is made when the statement is computed
             return name
 
         def read_again() -> DataFrame | None:

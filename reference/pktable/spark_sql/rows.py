@@ -375,7 +375,10 @@ def column_of(schema: TableSchema, plain: str) -> str:
 
 
 def _named(queries: Queries, words: Words, *, but: str) -> tuple[Found, Table, str] | None:
-    """Return what follows, its table, and its alias or name; None if it is none of ours. ``but``: the word after it."""
+    """Return the table that is named, opened, with its alias or name; None for another table than ours.
+
+    ``but``: the word after it.
+    """
     name = words.name()
     found = _found(queries, name.parts)
     if found is None:

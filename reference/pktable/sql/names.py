@@ -67,7 +67,7 @@ class Names:
     views: dict[str, View] = field(default_factory=dict)
 
     def is_catalog(self, name: str) -> bool:
-        """Whether a name is that of the catalog, where letter case does not count."""
+        """Whether the catalog has this name, in any letter case."""
         return name.lower() == self.catalog.lower()
 
     def find(self, parts: Sequence[str]) -> Found | None:

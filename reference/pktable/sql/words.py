@@ -320,7 +320,7 @@ def bound(statement: Words, args: Any) -> Words:
 
 
 def _parameter(words: Sequence[Word], i: int) -> Word | None:
-    """Return the name of a parameter that begins with a colon; None for another word, such as that of STRUCT<a:INT>."""
+    """Return the name of a parameter after its colon, None for another colon, such as in STRUCT<a:INT>."""
     word = words[i]
     if (
         word.text != ":"

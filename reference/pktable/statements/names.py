@@ -9,7 +9,7 @@ Clauses: STM-4, RD-6.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pktable_spec.errors import InvalidRequestError
@@ -59,18 +59,9 @@ class Names:
             if self.by_spark is None:
                 raise
             return self._left_to_spark(text, sides, what)
-        differs = self.by_spark is not None and self.by_spark.differ(text, found)
-        return self._left_to_spark(text, sides, what) if differs else found
-
-    def certain(self, text: str, *, what: str, sides: Sequence[str]) -> Expression | None:
-        """Return the part of a condition left to Spark that is understood here and means the same there, if any."""
-        from pktable.predicate.resolve import resolve_condition
-
-        try:
-            found = resolve_condition(text, self._scope(sides), what=what)
-        except InvalidRequestError:
-            return None
-        return None if self.by_spark is None else self.by_spark.same(text, found)
+        if self.by_spark is None or not self.by_spark.differ(text, found):
+            return found
+        return replace(self._left_to_spark(text, sides, what), certain=self.by_spark.same(text, found))
 
     def value(
         self, given: Any, field: Field, *, what: str, sides: Sequence[str] = (TARGET, SOURCE)

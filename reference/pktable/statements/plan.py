@@ -36,6 +36,7 @@ from pktable.predicate.tree import (
 
 TARGET: Final = "target"
 SOURCE: Final = "source"
+INSTANT: Final = "TIMESTAMP_LTZ"
 KIND: Final = "__pktable_change_kind"
 """The column of row kinds in the rows that a statement makes."""
 PLACE: Final = ("__pktable_file", "__pktable_position")
@@ -46,10 +47,12 @@ PLACE: Final = ("__pktable_file", "__pktable_position")
 class SparkText:
     """A condition or a value in the caller's words, which Spark alone evaluates.
 
-    It names columns of target and source under the aliases of the statement. Clauses: WH-8.
+    It names columns of target and source under the aliases of the statement. ``certain``: the part of a condition that
+    is understood here and means the same there, if any. Clauses: WH-8.
     """
 
     text: str
+    certain: Expression | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +75,7 @@ class SparkWords:
         return self._spells_otherwise(text) or (not self.in_utc and _reads_zone(found))
 
     def same(self, text: str, found: Expression) -> Expression | None:
-        """Return the parts of the condition ``found`` that the session reads alike, None if there are none."""
+        """Return the parts of the condition ``found`` that mean the same in the session, None without any."""
         parts = [] if self._spells_otherwise(text) else conjuncts(found)
         same = tuple(part for part in parts if self.in_utc or not _reads_zone(part))
         return And(same) if len(same) > 1 else same[0] if same else None
@@ -102,9 +105,6 @@ def _is_of_zone(part: Expression) -> bool:
         case Call():
             return any(argument.type.root == INSTANT for argument in part.arguments)
     return False
-
-
-INSTANT: Final = "TIMESTAMP_LTZ"
 
 
 class When(Enum):
@@ -177,7 +177,7 @@ class Statement:
     def inserts_are_new(self) -> bool:
         """Whether a row that it inserts has a key that no target row has, if all of them were read.
 
-        The pairs must be those of equal values of the key, or of some of its columns. Clauses: STM-8, WH-12.
+        False if the join has any other condition than equal columns of the key. Clauses: STM-8, WH-12.
         """
         of_key = {qualified(TARGET, name): self.columns.index(name) for name in self.key}
         inserts = [clause.values or () for clause in self.clauses if clause.kind is RowKind.INSERT]
