@@ -3,77 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime, timezone
-from decimal import Decimal
 from typing import Any
 
 import pktable
 import pytest
-from pktable import InvalidRequestError, Warehouse
-from pktable.dml import Statements
-from pktable.run import by_size
-from pktable.run.spark.runner import SparkRunner
+from pktable import InvalidRequestError
 from pktable_spec.covers import covers
-from pyspark.errors import AnalysisException, ParseException
+from pyspark.errors import ParseException
 
 from model_tests.backends.spark_session import spark_session
+from model_tests.warehouse.lakes import COLUMNS, DV, KINDS, NEW, ROWS, changed, dicts, in_order, made, rows
 
 pytestmark = pytest.mark.spark
-
-ROWS = [(1, "Rome", 10, "eu"), (2, "Oslo", 20, "eu"), (3, "Lima", 30, "sa"), (4, None, 40, "sa")]
-NEW = [(3, "LIMA", 33, "sa"), (5, "Kobe", 50, "as")]
-DV = {"deletion-vectors.enabled": "true"}
-COLUMNS = "id BIGINT, city STRING, n INT, region STRING"
-KINDS = ("keyed", "plain")
-"""Tables of the same rows: with a key, and without; "parted" is one with a key and partitions."""
-
-
-def dicts(rows: list[tuple[Any, ...]]) -> list[dict[str, Any]]:
-    return [dict(zip(("id", "city", "n", "region"), row, strict=True)) for row in rows]
-
-
-@pytest.fixture(scope="module")
-def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    found = pktable.session(spark_session(), warehouse=tmp_path_factory.mktemp("lake"))
-    found.warehouse.create_database("db")
-    found.sql("USE db")
-    yield found
-    for name in ("there", "shadow"):
-        spark_session().catalog.dropTempView(name)
-
-
-def made(lake: Any, name: str, kind: str = "keyed") -> Any:
-    key = {"keyed": ["id"], "parted": ["id", "region"], "plain": []}[kind]
-    lake.warehouse.drop_table(f"db.{name}", if_exists=True)
-    partition = ["region"] if kind == "parted" else []
-    table = lake.warehouse.create_table(
-        f"db.{name}", COLUMNS, primary_key=key, partition_by=partition, options=DV
-    )
-    (table.upsert if key else table.append)(dicts(ROWS))
-    return table
-
-
-def in_order(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple((value is None, value) for value in row)
-
-
-def rows(lake: Any, query: str, **args: Any) -> list[tuple[Any, ...]]:
-    found = [tuple(row) for row in lake.sql(query, args or None).collect()]
-    return sorted(found, key=in_order)
-
-
-def changed(lake: Any, statement: str) -> dict[str, Any]:
-    (row,) = lake.sql(statement).collect()
-    return dict(row.asDict())
-
-
-@pytest.fixture(autouse=True)
-def _small_work_stays_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the sizes decide who works, as they do for users: the shared session of the tests gives all to Spark."""
-    monkeypatch.setattr(by_size, "SMALL_BYTES", 32 << 20)
 
 
 @dataclass(frozen=True)
@@ -595,6 +537,8 @@ def test_what_is_not_understood_is_refused_and_nothing_is_written(lake: Any) -> 
         ("CALL sys.compact(table => 'r', order_strategy => 'zorder', order_by => 'n')", "not put in another order"),
         ("CALL sys.compact(table => 'r', where => 'id = 1', partitions => 'id=1')", "one of where and partitions"),
         ("CALL sys.compact(table => 'r', partitions => 'x=1')", "partitions: expected such as"),
+        ("CALL sys.compact(table => 'tp', partitions => 'region=sa,region')", "found 'region=sa,region'"),
+        ("CALL sys.compact(table => 'tp', partitions => 'region=sa,region=eu')", "found 'region=sa,region=eu'"),
         ("CALL sys.rescale(table => 'r', bucket_num => 9, partitions => 'x=1')", "partitions"),
         ("CALL sys.expire_snapshots(table => 'r')", "expected retain_max or older_than"),
         ("CALL sys.expire_snapshots(table => 'r', retain_max => 1, retain_min => 2)", "expected retain_max of 2"),
@@ -660,224 +604,3 @@ def test_a_session_finds_the_data_source_whatever_is_on_the_path(
     pktable.session(spark_session(), lake.warehouse)
     assert context.pythonExec == "/named/by/the/user"
     monkeypatch.setattr(context, "pythonExec", before)
-
-
-@covers("WH-8")
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_is_left_to_spark_is_computed_again_if_others_were_faster(
-    lake: Any, kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made(lake, "raced", kind)
-    changes = SparkRunner.changes
-    raced: list[int] = []
-
-    def overtaken(*arguments: Any) -> Any:
-        found = changes(*arguments)
-        if not raced:
-            raced.append(1)
-            lake.warehouse.table("db.raced").update({"n": 1000}, where="id = 1")
-        return found
-
-    monkeypatch.setattr(SparkRunner, "changes", overtaken)
-    lake.sql("UPDATE raced SET n = try_add(n, 1) WHERE id IN (1)")
-    assert rows(lake, "SELECT n FROM raced WHERE id = 1") == [(1001,)]
-    assert raced
-
-
-@contextmanager
-def setting(lake: Any, **values: str) -> Iterator[None]:
-    """Give the session settings, whose names have ``_`` in place of dots, inside the block."""
-    names = {name: f"spark.sql.{name.replace('_', '.')}" for name in values}
-    before = {name: lake.conf.get(names[name]) for name in values}
-    try:
-        for name, value in values.items():
-            lake.conf.set(names[name], value)
-        yield
-    finally:
-        for name, value in before.items():
-            lake.conf.set(names[name], value)
-
-
-@covers("WH-8")
-def test_statements_read_words_as_queries_of_the_session_do(lake: Any) -> None:
-    lake.warehouse.create_table("db.words", "id INT, z TIMESTAMP_LTZ, s STRING", primary_key="id")
-
-    def left(statement: str, query: str = "SELECT id FROM words") -> list[tuple[Any, ...]]:
-        at = "TIMESTAMP '2024-01-01 0{}:00:00Z'"
-        lake.sql(f"INSERT OVERWRITE words VALUES (0, {at.format(0)}, 'a'), (5, {at.format(5)}, '7')")
-        lake.sql(statement)
-        return rows(lake, query)
-
-    midnight = "TIMESTAMP '2024-01-01 00:00:00'"
-    with setting(lake, session_timeZone="America/New_York", ansi_doubleQuotedIdentifiers="true"):
-        for condition in (f"z = {midnight}", "z = '2024-01-01'", "z IN (DATE '2024-01-01')", "\"s\" = '7'"):
-            assert left(f"DELETE FROM words WHERE {condition}") == [(0,)], condition
-        merge = "MERGE INTO words w USING (SELECT 5 id) s ON w.id = s.id WHEN MATCHED"
-        assert left(f"{merge} AND w.z >= {midnight} THEN DELETE") == [(0,)]
-        assert left(f"UPDATE words SET z = {midnight}", f"SELECT id FROM words WHERE z = {midnight}") == [
-            (0,),
-            (5,),
-        ]
-        with pytest.raises(InvalidRequestError, match=r"REPLACE WHERE z = .*: it is read in UTC"):
-            lake.sql(f"INSERT INTO words REPLACE WHERE z = {midnight} SELECT * FROM words")
-    lake.sql("SET pk.seven=7")
-    assert left("DELETE FROM words WHERE s = '${pk.seven}'") == [(0,)]
-    assert left("UPDATE words SET s = '${pk.seven}' WHERE id = 0", "SELECT s FROM words") == [("7",), ("7",)]
-    with setting(lake, parser_escapedStringLiterals="true"):
-        assert left("UPDATE words SET s = 'a\\nb'", "SELECT DISTINCT length(s) FROM words") == [(4,)]
-
-
-@covers("WH-8")
-def test_what_is_sure_of_a_condition_left_to_spark_keeps_other_partitions_unread(
-    lake: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    columns, key = "id INT, day STRING, z TIMESTAMP_LTZ", ["id", "day"]
-    table = lake.warehouse.create_table("db.days", columns, primary_key=key, partition_by="day")
-    at = datetime(2024, 1, 1, 3, tzinfo=timezone.utc)
-    table.upsert([{"id": i, "day": day, "z": at} for i in range(2) for day in ("a", "b", "c")])
-    read: list[int] = []
-    changes = SparkRunner.changes
-
-    def counted(runner: SparkRunner, context: Any, query: Any, *others: Any) -> Any:
-        read.append(len(query.parts))
-        return changes(runner, context, query, *others)
-
-    monkeypatch.setattr(SparkRunner, "changes", counted)
-    with setting(lake, session_timeZone="America/New_York"):
-        for condition in ("z < TIMESTAMP '2024-01-01'", "z >= TIMESTAMP '2024-01-01'"):
-            lake.sql(f"DELETE FROM days WHERE day = 'a' AND id < 1 AND {condition}")
-    assert read == [1, 1]
-    assert rows(lake, "SELECT id, day FROM days WHERE day < 'b'") == [(1, "a")]
-    assert table.count() == 5
-
-
-@covers("WH-13", "WH-20")
-def test_a_constant_of_a_partition_is_the_value_that_spark_stores(lake: Any) -> None:
-    columns = "id INT, z TIMESTAMP_LTZ, k INT, d DECIMAL(5, 2)"
-    table = lake.warehouse.create_table(
-        "db.constants", columns, primary_key=None, partition_by=["z", "k", "d"]
-    )
-    partition = "PARTITION (z = TIMESTAMP '2024-01-01 00:00:00', k = -1.9, d = 1.5)"
-    with setting(lake, session_timeZone="America/New_York"):
-        for statement in ("INSERT INTO constants {} SELECT 1", "INSERT OVERWRITE constants {} SELECT 2"):
-            lake.sql(statement.format(partition))
-        at = datetime(2024, 1, 1, 5, tzinfo=timezone.utc)
-        assert table.to_arrow().to_pylist() == [{"id": 2, "z": at, "k": -1, "d": Decimal("1.50")}]
-        for part in ("k = -1", "d = 1.5"):
-            assert len(rows(lake, f"SHOW PARTITIONS constants PARTITION ({part})")) == 1
-        with pytest.raises(InvalidRequestError, match="overflow"):
-            lake.sql("INSERT INTO constants PARTITION (z = NULL, k = 3000000000, d = 1) SELECT 1")
-        lake.sql(f"ALTER TABLE constants DROP {partition}")
-    assert table.count() == 0
-
-
-@covers("WH-13")
-def test_what_a_column_cannot_hold_is_refused_in_either_mode_of_expressions(lake: Any) -> None:
-    lake.warehouse.create_table("db.narrow", "id INT, n INT, d DECIMAL(5, 2)", primary_key="id")
-    with setting(lake, ansi_enabled="false"):
-        for values in ("1, 3000000000L, 1", "1, 1e30D, 1", "1, 1, 123456.789"):
-            with pytest.raises(InvalidRequestError, match=r"overflow|cannot be represented"):
-                lake.sql(f"INSERT INTO narrow SELECT {values}")
-        lake.sql("INSERT INTO narrow SELECT 1, CAST('x' AS INT), 1.004")
-    assert rows(lake, "SELECT n, d FROM narrow") == [(None, Decimal("1.00"))]
-
-
-@covers("STM-1", "WH-12")
-def test_a_statement_sees_the_rows_of_its_table_that_wait_for_a_compaction_wherever_it_names_it(
-    lake: Any,
-) -> None:
-    options = {**DV, "write-only": "true"}
-    table = lake.warehouse.create_table("db.waiting", "id INT, v INT", primary_key="id", options=options)
-    lake.sql("INSERT INTO waiting VALUES (1, 10), (2, 20), (3, 30)")
-    lake.sql("DELETE FROM waiting WHERE v = (SELECT max(v) FROM waiting)")
-    lake.sql("MERGE INTO waiting w USING waiting s ON w.id = s.id WHEN MATCHED THEN UPDATE SET v = s.v + 1")
-    lake.sql("INSERT OVERWRITE waiting SELECT * FROM waiting")
-    assert sorted(map(tuple, table.read(fresh=True).collect())) == [(1, 11), (2, 21)]
-
-
-@covers("WH-8")
-def test_nulls_of_nested_types_are_left_to_spark(lake: Any) -> None:
-    columns = "id INT, r ROW<`a b` TIMESTAMP(3), m MAP<STRING, ARRAY<BYTES>>>, l ARRAY<DECIMAL(5, 2)>"
-    lake.warehouse.create_table("db.nested", columns, primary_key="id")
-    lake.sql("INSERT INTO nested SELECT id, NULL, array(id) FROM VALUES (1), (2) AS v(id)")
-    lake.sql("UPDATE nested SET r = NULL, l = NULL WHERE id IN (SELECT max(id) FROM nested)")
-    assert rows(lake, "SELECT id, r, l IS NULL FROM nested") == [(1, None, False), (2, None, True)]
-
-
-@covers("STM-6")
-@pytest.mark.parametrize(
-    ("statement", "left"),
-    [
-        ("DELETE FROM overtaken WHERE id = 1 AND (SELECT max(n) FROM overtaken) < 100", [(1, 11), (2, 500)]),
-        ("UPDATE overtaken SET n = (SELECT max(n) FROM overtaken) WHERE id = 1", [(1, 500), (2, 500)]),
-        (
-            "MERGE INTO overtaken t USING (SELECT max(n) AS n FROM overtaken) s ON t.id = 1 "
-            "WHEN MATCHED THEN UPDATE SET n = s.n",
-            [(1, 500), (2, 500)],
-        ),
-    ],
-)
-def test_queries_inside_of_a_statement_are_computed_again_with_it(
-    lake: Any, statement: str, left: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lake.warehouse.drop_table("db.overtaken", if_exists=True)
-    table = lake.warehouse.create_table("db.overtaken", "id INT, n INT", primary_key="id")
-    table.upsert([{"id": 1, "n": 10}, {"id": 2, "n": 20}])
-    changes, other = SparkRunner.changes, lake.warehouse.table("db.overtaken")
-
-    def overtaken(*arguments: Any) -> Any:
-        found = changes(*arguments)
-        monkeypatch.setattr(SparkRunner, "changes", changes)
-        other.upsert([{"id": 1, "n": 11}, {"id": 2, "n": 500}])
-        return found
-
-    monkeypatch.setattr(SparkRunner, "changes", overtaken)
-    lake.sql(statement)
-    assert rows(lake, "SELECT * FROM overtaken") == left
-
-
-@covers("STM-1")
-def test_queries_inside_of_a_statement_are_computed_after_its_table_is_read(
-    lake: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    table = lake.warehouse.create_table("db.later", "id INT, n INT", primary_key="id")
-    table.upsert([{"id": 1, "n": 10}])
-    delete = Statements.delete
-
-    def late(*arguments: Any) -> Any:
-        monkeypatch.setattr(Statements, "delete", delete)
-        table.upsert([{"id": 2, "n": 20}])
-        return delete(*arguments)
-
-    monkeypatch.setattr(Statements, "delete", late)
-    lake.sql("DELETE FROM later WHERE n = (SELECT max(n) FROM later)")
-    assert rows(lake, "SELECT * FROM later") == [(1, 10)]
-
-
-@covers("WH-10")
-def test_a_column_keeps_its_database_where_two_tables_have_one_name(lake: Any) -> None:
-    lake.warehouse.create_database("other", if_not_exists=True)
-    for name, ids in (("db.twin", "(1), (2)"), ("other.twin", "(1)")):
-        lake.warehouse.create_table(name, "id INT", primary_key="id")
-        lake.sql(f"INSERT INTO {name} VALUES {ids}")
-    within = "EXISTS (SELECT 1 FROM other.twin WHERE other.twin.id = db.twin.id)"
-    for statement in (f"DELETE FROM db.twin WHERE {within}", f"SELECT id FROM db.twin WHERE {within}"):
-        with pytest.raises(AnalysisException, match="UNRESOLVED_COLUMN"):
-            lake.sql(statement)
-    lake.sql("DELETE FROM db.twin x WHERE EXISTS (SELECT 1 FROM other.twin o WHERE o.id = x.id)")
-    assert rows(lake, "SELECT id FROM db.twin") == [(2,)]
-
-
-@covers("WH-8")
-def test_spark_is_asked_only_where_there_is_a_session(lake: Any) -> None:
-    table = Warehouse(lake.warehouse.path).create_table("plain", "id INT, n INT", primary_key="id")
-    for work in (
-        lambda: table.update({"n": "1"}, by_spark=True),
-        lambda: table.delete(where="true", by_spark=True),
-        lambda: table.merge([{"id": 1}], "id", by_spark=True),
-    ):
-        with pytest.raises(InvalidRequestError, match="give spark=session"):
-            work()
-    table.upsert([{"id": 1, "n": 1}])
-    table.update({"n": "t.n + 1"}, where="t.id = 1", alias="t")
-    assert table.to_arrow().to_pylist() == [{"id": 1, "n": 2}]

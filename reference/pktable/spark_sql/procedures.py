@@ -19,6 +19,7 @@ from pktable.predicate.dialect import SPARK
 from pktable.run.spark.wire import frame_of_rows
 from pktable.spark_sql.altering import delete_tags, expect_there, replace_tag
 from pktable.spark_sql.queries import Queries, version
+from pktable.spark_sql.rows import expect_same_words
 from pktable.sql.words import Words, quoted, text_literal
 from pktable.table import Table
 
@@ -50,21 +51,24 @@ def _compact(queries: Queries, table: Table, given: Mapping[str, Any]) -> list[t
         raise InvalidRequestError(
             "compact: rows are not put in another order here; leave order_strategy and order_by out"
         )
-    table.compact(full=strategy == "full", where=_where(table, given))
+    table.compact(full=strategy == "full", where=_where(queries, table, given))
     return [(True,)]
 
 
-def _where(table: Table, given: Mapping[str, Any]) -> str | None:
+def _where(queries: Queries, table: Table, given: Mapping[str, Any]) -> str | None:
     """Return the condition on partitions that ``where`` or ``partitions`` gives. Raises InvalidRequestError."""
     if "partitions" not in given:
+        if "where" in given:
+            expect_same_words(queries, table.schema, given["where"], "where")
         return given.get("where")
     if "where" in given:
         raise InvalidRequestError("CALL: expected one of where and partitions")
     kinds = {one.name: replace(one.type, nullable=True) for one in table.schema.partition_fields}
     holds = []
     for part in given["partitions"].split(";"):
-        texts = dict(one.strip().split("=", 1) for one in part.split(",") if "=" in one)
-        if not texts or not texts.keys() <= kinds.keys():
+        pairs = [one.strip() for one in part.split(",")]
+        texts = dict(one.split("=", 1) for one in pairs if "=" in one)
+        if len(texts) < len(pairs) or not texts.keys() <= kinds.keys():
             raise InvalidRequestError(
                 f"partitions: expected such as {','.join(f'{name}=…' for name in kinds)}, found {part!r}"
             )
@@ -76,7 +80,7 @@ def _where(table: Table, given: Mapping[str, Any]) -> str | None:
 
 
 def _rescale(queries: Queries, table: Table, given: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-    where = _where(table, given)
+    where = _where(queries, table, given)
     wanted = str(given.get("bucket_num", table.catalog.context.options.bucket))
     if where is not None and wanted != str(table.catalog.context.options.bucket):
         raise InvalidRequestError(

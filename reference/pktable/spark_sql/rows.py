@@ -32,11 +32,12 @@ from pktable.run.spark.wire import frame_of_rows
 from pktable.spark_sql.queries import Queries
 from pktable.sql.names import Found
 from pktable.sql.references import read_travel
-from pktable.sql.words import QUERIES, Name, Words, quoted
+from pktable.sql.words import QUERIES, Name, Words, has_parameters, quoted
 from pktable.table import Table
 
 COUNTS: Final = ("num_affected_rows", "num_inserted_rows", "num_updated_rows", "num_deleted_rows")
 WIDER: Final = (ByteType, ShortType, IntegerType, LongType)
+BEGINS: Final = ("SELECT", "VALUES", "FROM")
 OVERWRITE_MODE: Final = "spark.sql.sources.partitionOverwriteMode"
 
 
@@ -55,6 +56,16 @@ def outcome(queries: Queries, result: Result | None, **known: int | None) -> Dat
     columns = ", ".join(f"{name} BIGINT" for name in (*COUNTS, "snapshot_id"))
     snapshot = None if result is None else int(result)
     return frame_of_rows(queries.spark, columns, [(*(counts[name] for name in COUNTS), snapshot)])
+
+
+def names_parameters(words: Words) -> bool:
+    """Return whether the rows that an INSERT replaces, or their partition, depend on a parameter of the statement."""
+    cursor = Words(words.text, words.words)
+    cursor.until("INSERT")
+    cursor.until("PARTITION", "REPLACE", *BEGINS)
+    begin = cursor.at
+    cursor.until(*BEGINS)
+    return has_parameters(words.words[begin : cursor.at])
 
 
 def insert(queries: Queries, words: Words, args: Any, ctes: str = "") -> DataFrame | None:
@@ -83,7 +94,7 @@ def insert(queries: Queries, words: Words, args: Any, ctes: str = "") -> DataFra
         if replaces or given:
             raise InvalidRequestError("INSERT: REPLACE WHERE goes with INTO, and without PARTITION")
         where = words.until(*QUERIES[:-1])
-        _expect_same_words(queries, table.schema, where)
+        expect_same_words(queries, table.schema, where, "REPLACE WHERE")
     by_name = words.take("BY", "NAME")
     columns = None
     following = words.peek(1)
@@ -108,13 +119,13 @@ def _is_dynamic(queries: Queries) -> bool:
     return str(queries.spark.conf.get(OVERWRITE_MODE, "static")).lower() == "dynamic"
 
 
-def _expect_same_words(queries: Queries, schema: TableSchema, where: str) -> None:
-    """Raise InvalidRequestError if the session may read a condition otherwise than an overwrite does. Clauses: WH-8."""
+def expect_same_words(queries: Queries, schema: TableSchema, where: str, what: str) -> None:
+    """Raise InvalidRequestError if the session may read a condition otherwise than is done here. Clauses: WH-8."""
     predicate = parse(where, schema.fields)
     if words_of(queries.spark).differ(where, predicate.root):
         raise InvalidRequestError(
-            f"REPLACE WHERE {where}: it is read in UTC and with Spark's default settings for text, and this session "
-            "has others; SET TIME ZONE 'UTC', or use DELETE and INSERT"
+            f"{what} {where}: it is read in UTC and with Spark's default settings for text, and this session has "
+            "others; SET TIME ZONE 'UTC' first"
         )
 
 

@@ -119,6 +119,8 @@ class Session:
     def _carried_out(self, words: Words, args: Any) -> DataFrame | None:
         """Carry out a statement about something of ours; None if it is Spark's."""
         first, queries = words.first.upper(), self._queries
+        if args and rows.names_parameters(words):
+            words, args = bound(words, args), None
         if first == "WITH":
             return self._after_with(words, args)
         if first in QUERIES:

@@ -139,6 +139,9 @@ def with_tables(
 
 def without_databases(words: Words) -> Words:
     """Return an UPDATE, DELETE or MERGE in which no column is named with the database of its table."""
+    dots = [word.text == "." for word in words.words]
+    if not any(dots[i] and dots[i + 2] for i in range(len(dots) - 2)):  # no name has three parts
+        return words
     try:
         spans = _databases(words.text, references(words.text))
     except NotUnderstoodError:

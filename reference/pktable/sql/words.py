@@ -319,6 +319,13 @@ def bound(statement: Words, args: Any) -> Words:
     return Words.of("".join(out) + text[at:])
 
 
+def has_parameters(words: Sequence[Word]) -> bool:
+    """Return whether one of ``words`` begins a parameter ``:name`` or ``?``."""
+    return any(
+        (word.text == "?" and word.upper) or _parameter(words, i) is not None for i, word in enumerate(words)
+    )
+
+
 def _parameter(words: Sequence[Word], i: int) -> Word | None:
     """Return the name of a parameter after its colon, None for another colon, such as in STRUCT<a:INT>."""
     word = words[i]
