@@ -132,6 +132,33 @@ def test_a_write_is_that_of_the_table(session: SparkSession, table: Table) -> No
     assert "columns" in refusal(lambda: save(frame.select("v"), "append"))
 
 
+@covers("WH-20")
+def test_an_overwrite_replaces_the_partitions_of_its_rows_if_the_session_or_the_write_says_so(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    table = Table.create(
+        tmp_path / "days", "id INT, day STRING", primary_key=["id", "day"], partition_by="day"
+    )
+    name = "spark.sql.sources.partitionOverwriteMode"
+
+    def left_by(mode: str, rows: list[tuple[int, str]], **options: str) -> set[Any]:
+        table.overwrite([{"id": 1, "day": "a"}, {"id": 2, "day": "b"}])
+        session.conf.set(name, mode)
+        try:
+            frame = session.createDataFrame(rows, "id INT, day STRING")
+            frame.write.format("pktable").mode("overwrite").options(**options).save(table.path)
+        finally:
+            session.conf.unset(name)
+        return {(row["id"], row["day"]) for row in table.to_arrow().to_pylist()}
+
+    assert left_by("dynamic", [(3, "b")]) == {(1, "a"), (3, "b")}
+    assert left_by("dynamic", []) == {(1, "a"), (2, "b")}
+    assert left_by("dynamic", [(3, "b")], partitionOverwriteMode="static") == {(3, "b")}
+    assert left_by("static", [(3, "b")], partitionOverwriteMode="DYNAMIC") == {(1, "a"), (3, "b")}
+    text = refusal(lambda: left_by("static", [(3, "b")], partitionOverwriteMode="some"))
+    assert "option partitionOverwriteMode: expected static or dynamic, found 'some'" in text
+
+
 @covers("CMT-12", "CMT-56")
 def test_a_failing_task_leaves_no_staged_file_and_no_snapshot(session: SparkSession, table: Table) -> None:
     before = table.snapshots()

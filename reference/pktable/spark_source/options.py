@@ -41,6 +41,7 @@ KNOWN: Final[Mapping[str, tuple[str, ...]]] = {
     "row-kind-column": (WRITE, WRITE_STREAM),
     "commit-user": (WRITE, WRITE_STREAM),
     "commit-identifier": (WRITE,),
+    "partitionOverwriteMode": (WRITE,),
     "primary-key": (WRITE, WRITE_STREAM),
     "partition": (WRITE, WRITE_STREAM),
 }

@@ -43,7 +43,6 @@ from pktable.spark_source.pieces import arrow_schema
 from pktable.store.directories import remove_directory
 from pktable.store.file_io import FileIO, abort, open_store
 from pktable.store.new_files import remove_quietly
-from pktable.table import Table
 
 FEW_BYTES: Final = 128 << 10
 """Of rows of a task that travel in its message. Thousands of messages must fit into the driver."""
@@ -54,7 +53,8 @@ class Message(WriterCommitMessage):
     """The rows of one task. ``token``: of the write. ``partition``: the task's number, by which rows are in order.
 
     ``data``: the rows as an Arrow stream, or None if they are in the staged file ``name``.
-    ``query``: the id of the stream, None in a batch. ``zone``: the session's time zone, None if it has not set one.
+    ``query``: the id of the stream, None in a batch. ``zone``, ``mode``: the session's time zone, and its mode of
+    overwrites; None if it has not set one.
     """
 
     token: str
@@ -63,6 +63,7 @@ class Message(WriterCommitMessage):
     name: str | None = None
     query: str | None = None
     zone: str | None = None
+    mode: str | None = None
 
 
 def stage(
@@ -117,8 +118,14 @@ def remove_staged(tokens: Iterable[str], store: FileIO, paths: TablePaths) -> No
     remove_quietly(store, map(paths.staged_rows, names))
 
 
-QUERY, ZONE = "sql.streaming.queryId", "spark.sql.session.timeZone"
-"""What Spark tells each task of the query it works for."""
+TOLD: Final = (
+    "sql.streaming.queryId",
+    "spark.sql.session.timeZone",
+    "spark.sql.sources.partitionOverwriteMode",
+)
+"""What Spark tells each task of the query it works for: the last three of a `Message`."""
+MODE: Final = "partitionOverwriteMode"
+MODES: Final = ("static", "dynamic")
 
 
 class RowWriter:
@@ -150,10 +157,11 @@ class RowWriter:
         task = TaskContext.get()
         if task is None:  # a test
             return Message(self._token, 0, data, name)
-        query, zone = task.getLocalProperty(QUERY), task.getLocalProperty(ZONE)
-        return Message(self._token, task.partitionId(), data, name, query, zone)
+        return Message(self._token, task.partitionId(), data, name, *map(task.getLocalProperty, TOLD))
 
-    def _commit(self, messages: Sequence[Message], commit_id: CommitId | None) -> None:
+    def _commit(
+        self, messages: Sequence[Message], commit_id: CommitId | None, *, dynamic: bool = False
+    ) -> None:
         """Write the staged rows and remove them. Raises as the methods of a table."""
         table = self._options.open_table()
         context = table.catalog.context
@@ -167,17 +175,17 @@ class RowWriter:
             schema = named(arrow_schema(self._schema).empty_table()).schema
             staged = staged_rows(messages, context.store, context.paths)
             batches = (one for batch in staged for one in named(pa.Table.from_batches([batch])).to_batches())
-            self._written(table, pa.RecordBatchReader.from_batches(schema, batches), commit_id)
+            rows = pa.RecordBatchReader.from_batches(schema, batches)
+            if self._overwrite:
+                table.overwrite(
+                    rows, dynamic=dynamic and bool(context.schema.partition_keys), commit_id=commit_id
+                )
+            elif self._kinds is not None:
+                table.write_changes(rows, row_kind=self._kinds, commit_id=commit_id)
+            else:
+                table.put(rows, commit_id=commit_id)
         finally:
             self._remove(messages)
-
-    def _written(self, table: Table, rows: pa.Table, commit_id: CommitId | None) -> None:
-        if self._overwrite:
-            table.overwrite(rows, commit_id=commit_id)
-        elif self._kinds is not None:
-            table.write_changes(rows, row_kind=self._kinds, commit_id=commit_id)
-        else:
-            table.put(rows, commit_id=commit_id)
 
     def _remove(self, messages: Sequence[Message | None]) -> None:
         """Remove the staged rows, also those of tasks that failed. Clauses: CMT-68."""
@@ -195,10 +203,18 @@ class BatchWriter(RowWriter, DataSourceArrowWriter):
         if (user is None) != (number is None):
             raise InvalidRequestError("options commit-user and commit-identifier: expected both or neither")
         self._commit_id = None if user is None or number is None else CommitId.given(CommitId(user, number))
+        self._mode = options.text(MODE)
+        if self._mode is not None and self._mode.lower() not in MODES:
+            raise InvalidRequestError(f"option {MODE}: expected {' or '.join(MODES)}, found {self._mode!r}")
 
     def commit(self, messages: Sequence[Message]) -> None:
-        """Commit the rows of all tasks as one write. Clauses: CMT-53, CMT-56, CMT-66."""
-        self._commit(messages, self._commit_id)
+        """Commit the rows of all tasks as one write.
+
+        As for Spark's own formats, the option goes before the setting of the session, and an overwrite is dynamic only
+        where a table has partitions. Clauses: CMT-53, CMT-56, CMT-66, WH-20.
+        """
+        mode = self._mode or next((message.mode for message in messages if message.mode), None)
+        self._commit(messages, self._commit_id, dynamic=(mode or MODES[0]).lower() == "dynamic")
 
     def abort(self, messages: Sequence[Message | None]) -> None:
         """Remove what tasks have staged, and the table if it was made for them. Clauses: CMT-12, CMT-68, WH-23."""
