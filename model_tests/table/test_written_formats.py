@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.orc as po
 import pytest
 from pktable import InvalidRequestError, Table, UnsupportedOptionError
-from pktable.datafile.readers import AvroRows
+from pktable.datafile.readers import AvroRows, OrcRows
 from pktable.format.avro import decode_container
 from pktable.format.types import parse_type
 from pktable_conform.typed import drawn_kind, drawn_value
@@ -54,7 +54,7 @@ def nested(k: int) -> dict[str, Any]:
     return {
         "n1": [None, [], [{"t": dt.time(1, 2, 3, 4000), "m": [("a", [k, None]), ("b", None)]}, None]][k % 3],
         "n2": [None, [(k, {"d": dt.date(1969, 12, 31), "n": None}), (k + 1, None)], []][k % 3],
-        "n3": "abc" if k % 2 else None,
+        "n3": ["abc", "a  ", None][k % 3],
     }
 
 
@@ -82,6 +82,29 @@ def test_every_value_comes_back(tmp_path: Path, format: str, keyed: bool) -> Non
     assert in_order(Table.open(tmp_path).to_arrow()) == wanted
     assert endings(tmp_path) == {format}
     assert not table.check().findings
+
+
+@covers("META-72")
+@pytest.mark.parametrize("format", ["orc", "avro", "parquet"])
+def test_keys_that_differ_in_their_last_spaces_are_two(tmp_path: Path, format: str) -> None:
+    table = Table.create(
+        tmp_path, "k CHAR(3), v INT", primary_key=["k"], options={**DV, "file.format": format}
+    )
+    for _ in range(3):
+        table.upsert([{"k": "a", "v": 1}, {"k": "a  ", "v": 2}])
+    assert table.to_arrow().to_pylist() == [{"k": "a", "v": 1}, {"k": "a  ", "v": 2}]
+
+
+@covers("META-72")
+def test_orc_pads_its_own_type_char_alone() -> None:
+    sink = io.BytesIO()
+    po.write_table(pa.table({"c": ["a  "], "s": ["a  "]}), sink, compression="uncompressed")
+    begin, *others = sink.getvalue().split(b"\x08\x07")  # the kind of a column, a string
+    assert len(others) == 2
+    data = begin + b"\x08\x11" + others[0] + b"\x08\x07" + others[1]  # of c, char
+    kind = parse_type("CHAR(3)")
+    read = OrcRows(pa.BufferReader(data), "file").tables({"c": kind, "s": kind}, ranges=None, batch_rows=9)
+    assert [table.to_pylist() for _, table in read] == [[{"c": "a", "s": "a  "}]]
 
 
 @covers("META-71", "META-75")

@@ -312,6 +312,23 @@ def test_tables_are_defined_shown_altered_and_dropped(lake: Any) -> None:
     assert rows(lake, "SHOW DATABASES LIKE 'mo*'") == []
 
 
+@covers("WH-14")
+def test_a_comma_inside_of_a_type_ends_no_column(lake: Any) -> None:
+    lake.warehouse.create_table("db.types", "id INT, v ROW<a INT>", primary_key="id")
+    lake.sql(
+        "ALTER TABLE types ADD COLUMNS (b INT, r STRUCT<a: INT, ID: INT> FIRST, m MAP<STRING, ARRAY<INT>> AFTER r)"
+    )
+    lake.sql("ALTER TABLE types ADD COLUMN v.m MAP<STRING, INT> COMMENT 'a < b, c'")
+    found = [(field.name, str(field.type)) for field in lake.warehouse.table("db.types").schema.fields]
+    assert found == [
+        ("r", "ROW<`a` INT, `ID` INT>"),
+        ("m", "MAP<STRING NOT NULL, ARRAY<INT>>"),
+        ("id", "INT NOT NULL"),
+        ("v", "ROW<`a` INT, `m` MAP<STRING NOT NULL, INT>>"),
+        ("b", "INT"),
+    ]
+
+
 @covers("WH-15")
 def test_procedures_do_what_the_methods_do(lake: Any) -> None:
     table = made(lake, "p")

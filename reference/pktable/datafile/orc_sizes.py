@@ -1,4 +1,4 @@
-"""How many rows of an ORC file fit into memory once they are decoded.
+"""The metadata of an ORC file: which columns it pads, and how many of its rows fit into memory once they are decoded.
 
 As in `decoded_size`: what matters is the longest value of each dictionary, because each row may mean it. Its length is
 in the stream of lengths. The runs there say a bound in their headers, so that nothing is decoded.
@@ -29,6 +29,7 @@ _DATA, _LENGTH, _DICTIONARY = 1, 2, 3  # kinds of streams
 _FIXED_WIDTHS: Final = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)
 _FOOTER_STRIPES, _FOOTER_TYPES, _SUBTYPES = 3, 4, 2
 _DECIMAL, _PRECISION, MOST_DIGITS = 14, 5, 38
+_CHAR: Final = 17
 _OFFSET, _INDEX_BYTES, _DATA_BYTES, _FOOTER_BYTES, _ROWS = 1, 2, 3, 4, 5
 _STREAMS, _ENCODINGS, _KIND_OF, _COLUMN, _LENGTH_OF = 1, 2, 1, 2, 3
 _OF_VERSION_1: Final = (0, 1)  # encodings of a column
@@ -49,18 +50,27 @@ def rows_at_once(source: Any, file: Any, names: Collection[str], most: int) -> i
         return max(1, min(most, _rows_at_once(source, file, names, unpack)))
 
 
-def expect_sound_types(source: Any, file: Any) -> None:
-    """Raise ValueError for a type at which Arrow would end the process: a decimal of more digits than it has.
+def padded_columns(source: Any, file: Any) -> Collection[str]:
+    """Return the columns of ORC's type ``char``, whose values are filled up with spaces.
 
-    ``file``: as pyarrow has opened ``source``. Clauses: RD-11, SAFE-8.
+    ``file``: as pyarrow has opened ``source``. Raises ValueError for a type at which Arrow would end the process: a
+    decimal of more digits than it has. Clauses: META-72, RD-11, SAFE-8.
     """
     unpack = _CODECS.get(file.compression)
     if unpack is None:
-        return
+        return ()
     with _named_damage():
-        for one in map(_message, _message(_footer(source, file, unpack))[_FOOTER_TYPES]):
-            if _number(one, _KIND_OF) == _DECIMAL and _number(one, _PRECISION) > MOST_DIGITS:
+        footer = _footer(source, file, unpack)
+        kinds = []
+        for one in map(_message, _message(footer)[_FOOTER_TYPES]):
+            kinds.append(_number(one, _KIND_OF))
+            if kinds[-1] == _DECIMAL and _number(one, _PRECISION) > MOST_DIGITS:
                 raise ValueError(f"a decimal of {_number(one, _PRECISION)} digits")
+        if _CHAR not in kinds:
+            return ()
+        names = file.schema.names
+        of_char = {name for number, name in _columns(footer, names, names).items() if kinds[number] == _CHAR}
+        return {name for name in of_char if pa.types.is_string(file.schema.field(name).type)}
 
 
 @contextmanager

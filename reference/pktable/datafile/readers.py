@@ -289,7 +289,7 @@ class OrcRows:
 
     def __init__(self, source: Any, at: str) -> None:
         self._source, self._file, self._at = source, po.ORCFile(source), at
-        orc_sizes.expect_sound_types(source, self._file)
+        self._padded = orc_sizes.padded_columns(source, self._file)
         self.names = tuple(self._file.schema.names)
         self.row_count: int | None = self._file.nrows
 
@@ -301,9 +301,13 @@ class OrcRows:
         at_once = orc_sizes.rows_at_once(self._source, self._file, names, batch_rows)
         position = 0
         for batch in filter(len, self._batches(names, at_once)):
-            table = pa.table({name: _unpadded(batch.column(name), columns[name]) for name in names})
+            table = pa.table({name: self._unpadded(name, batch.column(name)) for name in names})
             yield position, table
             position += table.num_rows
+
+    def _unpadded(self, name: str, column: Any) -> Any:
+        """Return a column without the spaces that ORC pads it with. Clauses: META-72."""
+        return pc.utf8_rtrim(column, " ") if name in self._padded else column
 
     def _expect_no_paths(self) -> None:
         """Raise InvalidRequestError if the name of a column is the path of a part of another. Clauses: META-61."""
@@ -334,11 +338,6 @@ class OrcRows:
             if "out of range for nanosecond" not in str(error):
                 raise
             raise uncountable(f"{self._at}: {error}") from None
-
-
-def _unpadded(column: Any, kind: DataType) -> Any:
-    """Return a column of CHAR without the spaces that ORC pads it with."""
-    return pc.utf8_rtrim(column, " ") if kind.root == "CHAR" else column
 
 
 class AvroRows:

@@ -59,6 +59,7 @@ def _alteration(queries: Queries, table: Table, words: Words) -> Change:
         return of_tag
     if words.take("ADD"):
         words.any_of("COLUMN", "COLUMNS")
+        words.defines = True
         return _addition(table, words.group() if words.sees("(") else words.parts())
     if words.take("RENAME", "COLUMN"):
         path = words.name()

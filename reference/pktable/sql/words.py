@@ -66,11 +66,15 @@ class Name:
 
 @dataclass
 class Words:
-    """A statement, and how far it has been read: ``at`` is the number of the next word."""
+    """A statement, and how far it has been read: ``at`` is the number of the next word.
+
+    ``defines``: whether it is of columns with their types, where ``<`` and ``>`` are brackets.
+    """
 
     text: str
     words: Sequence[Word] = ()
     at: int = 0
+    defines: bool = False
 
     @classmethod
     def of(cls, text: str) -> Words:
@@ -209,6 +213,7 @@ class Words:
             if not depth and not cases and word.upper in keywords:
                 break
             depth += (word.text in OPENING) - (word.text in CLOSING) if word.upper else 0
+            depth += word.text.count("<") - word.text.count(">") if self.defines and word.upper else 0
             cases += (word.upper == "CASE") - (word.upper == "END" and cases > 0)
             self.at += 1
         return self._between(begin, self.at)
@@ -230,23 +235,21 @@ class Words:
         if not self.sees("("):
             raise self.problem("(")
         self.at += 1
-        parts = [Words(self.text, self._until_comma(","))]
-        while self.take(","):
-            parts.append(Words(self.text, self._until_comma(",")))
+        parts = self.parts()
         self.expect(")")
         return [] if len(parts) == 1 and not parts[0].words else parts
 
     def parts(self, *ends: str) -> list[Words]:
-        """Read parts between commas up to one of the keywords ``ends`` or the end."""
-        found = [Words(self.text, self._until_comma(",", *ends))]
+        """Read parts between commas up to one of the keywords ``ends``, a closing parenthesis, or the end."""
+        found = [self._part_of(*ends)]
         while self.take(","):
-            found.append(Words(self.text, self._until_comma(",", *ends)))
+            found.append(self._part_of(*ends))
         return found
 
-    def _until_comma(self, *ends: str) -> Sequence[Word]:
+    def _part_of(self, *ends: str) -> Words:
         begin = self.at
-        self.until(*ends, ")")
-        return self.words[begin : self.at]
+        self.until(",", *ends, ")")
+        return Words(self.text, self.words[begin : self.at], defines=self.defines)
 
     @property
     def written(self) -> str:
