@@ -181,8 +181,10 @@ def test_a_table_whose_snapshots_are_gone_is_damaged_and_not_empty(tmp_path: Pat
     for one in (path / "snapshot").iterdir():
         if left != "hint" or one.name != "LATEST":
             one.unlink()
-    if left != "manifests":
-        shutil.rmtree(path / "manifest")
+    first = min((path / "manifest").glob("manifest-list-*"))
+    for one in (path / "manifest").iterdir() if left != "manifests" else ():
+        if left != "hint" or one != first:  # a hint alone may be of a table that was dropped
+            one.unlink()
     assert "CMT-51" in [one.clause for one in Table.open(path).check().findings if one.severity == "error"]
     for work in (
         lambda: Table.open(path).to_arrow(fresh=True),

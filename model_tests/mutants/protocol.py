@@ -179,7 +179,7 @@ PROTOCOL = (
         reworded(
             retention,
             (
-                "sorted(one for one in self._snapshots.listed() if one <= fence.expired)",
+                "sorted(one for one in listed if one <= fence.expired)",
                 "sorted(one.id for one in old)",
             ),
         ), "CMT-40",
@@ -243,8 +243,8 @@ PROTOCOL = (
         18, "an expiry removes the newest first", reworded(
             retention,
             (
-                "sorted(one for one in self._snapshots.listed() if one <= fence.expired)",
-                "sorted((one for one in self._snapshots.listed() if one <= fence.expired), reverse=True)",
+                "sorted(one for one in listed if one <= fence.expired)",
+                "sorted((one for one in listed if one <= fence.expired), reverse=True)",
             ),
         ), "CMT-16",
         "a: expire most", "a", "snapshot 9 was removed before snapshot 8",
@@ -272,6 +272,7 @@ PROTOCOL = (
             fences,
             (
                 "            raise FenceTakenError\n"
+                "        self._expect_opened_or_remove(path)\n"
                 "        newest",
                 "            self._store.write(self._paths.fence(fence.number), encode_fence(fence))\n"
                 "        newest",

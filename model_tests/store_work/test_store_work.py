@@ -49,8 +49,8 @@ def test_a_hint_that_is_not_written_is_noticed(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(SnapshotLog, "hint_earliest", lambda log, snapshot: None)
     _expect(
         "expiry",
-        r"-  list fence, read fence-1, list snapshot, delete snapshot-1..4, write EARLIEST: 5\n"
-        r"\+  list fence, read fence-1, list snapshot, delete snapshot-1..4\n",
+        r"-.* list snapshot, read schema-0, delete snapshot-1..4, write EARLIEST: 5\n"
+        r"\+.* list snapshot, read schema-0, delete snapshot-1..4\n",
     )
 
 

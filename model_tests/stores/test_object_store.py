@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import os
 import pickle
@@ -13,12 +14,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import obstore
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pktable import InvalidRequestError
 from pktable.store.file_io import LocalFileIO, locate, open_store
-from pktable.store.object_files import END_BYTES, PART_BYTES
+from pktable.store.object_files import END_BYTES, PART_BYTES, ObjectSink
 from pktable.store.object_store import ObjectStoreIO, is_object_uri
 from pktable_spec.covers import covers
 
@@ -416,3 +418,20 @@ def test_every_kind_of_store_has_its_uris(server: Server, uri: str, options: dic
 def test_hadoop_and_local_paths_are_no_object_stores() -> None:
     for path in ("hdfs://host/a", "file:///a", "/a", "a", os.sep, "memory://a"):
         assert not is_object_uri(path)
+
+
+def test_an_upload_that_the_store_has_forgotten_is_no_missing_object(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Forgotten:
+        def write(self, data: bytes) -> None: ...
+
+        def close(self) -> None:  # the client asks again if an answer is lost
+            raise FileNotFoundError("no such upload")
+
+        def __exit__(self, *error: object) -> None: ...
+
+    monkeypatch.setattr(obstore, "open_writer", lambda *given, **named: Forgotten())
+    sink = ObjectSink(None, "t/data", contextlib.nullcontext)
+    sink.write(b"x" * PART_BYTES)
+    with pytest.raises(OSError, match="the upload of t/data has ended before it was complete") as raised:
+        sink.close()
+    assert raised.value.errno == errno.EIO

@@ -48,6 +48,21 @@ def test_an_expiry_keeps_what_a_consumer_has_not_read(table: Table) -> None:
     assert table.consumers() == {"ours": 6}
 
 
+@covers("CMT-51", "CMT-59", "CMT-62")
+@pytest.mark.parametrize("branch", [None, "b"])
+def test_a_consumer_may_wait_for_the_first_snapshot(tmp_path: Path, branch: str | None) -> None:
+    table = Table.create(tmp_path / "t", COLUMNS, primary_key="id", options=OPTIONS)
+    if branch:
+        table.create_branch(branch, empty=True)
+        table = table.branch(branch)
+    table.set_consumer("early", next_snapshot=1)
+    assert table.count() == 0
+    assert not table.check().findings
+    write(table, 1, 2, 3)
+    assert table.expire_snapshots(retain_last=1) == []
+    assert table.count(fresh=True) == 3
+
+
 @covers("CMT-59", "CHG-22")
 def test_an_expiry_keeps_the_changelogs_that_a_consumer_has_not_read(tmp_path: Path) -> None:
     options = {**OPTIONS, "changelog.num-retained.max": "3"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -237,3 +238,94 @@ def test_snapshots_without_a_schema_stay_and_say_what_to_do(tmp_path: Path) -> N
     assert lake.table("t").count() == 1
     lake.drop_table("t")
     lake.drop_table("t", if_exists=True)
+
+
+PAUSES: dict[str, Callable[[Table], Any]] = {
+    "expire": lambda table: table.expire_snapshots(retain_last=1),
+    "expire by options": lambda table: table.upsert(ROW),
+    "rollback": lambda table: table.rollback(snapshot=1),
+    "consumer": lambda table: table.set_consumer("c", next_snapshot=4),
+    "alter": lambda table: table.alter(add="x INT"),
+}
+
+
+class Pauses(LocalFileIO):
+    """Calls ``meanwhile`` before the call ``at`` of those that put, list or read, but not in the midst of removals."""
+
+    def __init__(self) -> None:
+        self.at, self.calls = -1, 0
+        self.meanwhile: Callable[[], None] = lambda: None
+
+    def _pause(self) -> None:
+        self.calls += 1
+        if self.calls == self.at:
+            self.at = -1
+            self.meanwhile()
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        self._pause()
+        return super().put_if_absent(path, data)
+
+    def list_names(self, directory: str) -> list[str]:
+        self._pause()
+        return super().list_names(directory)
+
+    def read(self, path: str) -> bytes:
+        self._pause()
+        return super().read(path)
+
+
+@covers("TBL-71")
+@pytest.mark.parametrize("rows", [None, 0, 3])
+@pytest.mark.parametrize("what", PAUSES)
+def test_upkeep_that_pauses_changes_no_table_that_takes_the_place_of_its_own(
+    tmp_path: Path, what: str, rows: int | None
+) -> None:
+    """``rows``: of the table that takes its place at the pause, one in each snapshot; None: it does so afterwards."""
+    options = {"snapshot.num-retained.max": "2", "snapshot.num-retained.min": "1"}
+    store, at = Pauses(), 0
+    while True:
+        at += 1
+        lake = Warehouse(tmp_path / str(at), store=store)
+        table = lake.create_table("t", COLUMNS, primary_key="id")
+        for number in range(3):
+            table.upsert([{"id": number, "v": 1}])
+        if what == "expire by options":
+            table.alter(set_options=options)
+        other: list[Table] = []
+
+        def make(lake: Warehouse = lake, other: list[Table] = other) -> None:
+            other.append(lake.create_table("t", "id BIGINT, n STRING", primary_key="id"))
+            for number in range(rows or 0):
+                other[0].upsert([{"id": number, "n": "new"}])
+
+        def replace(lake: Warehouse = lake) -> None:
+            lake.drop_table("t")
+            if rows is not None:
+                make()
+
+        store.calls, store.at, store.meanwhile = 0, at, replace
+        with contextlib.suppress(InvalidRequestError):
+            PAUSES[what](table)
+        if store.at >= 0:  # it has ended before
+            return
+        if rows is None:
+            make()
+        found = Warehouse(tmp_path / str(at)).table("t")
+        assert (found.schema, found.count()) == (other[0].schema, rows or 0), at
+        assert [one.id for one in found.snapshots()] == list(range(1, (rows or 0) + 1)), at
+        found.upsert([{"id": 9, "n": "x"}])
+        assert found.count() == (rows or 0) + 1
+        assert found.check().findings == []
+
+
+@covers("CMT-51")
+def test_a_hint_that_comes_after_its_table_was_dropped_is_no_damage_of_the_next(tmp_path: Path) -> None:
+    lake = Warehouse(tmp_path)
+    lake.create_table("t", COLUMNS, primary_key="id").upsert(ROW)
+    lake.drop_table("t")
+    LocalFileIO().write(f"{lake.path_of('t')}/snapshot/LATEST", b"2")
+    table = lake.create_table("t", COLUMNS, primary_key="id")
+    assert table.count() == 0
+    table.upsert(ROW)
+    assert table.check().findings == []

@@ -231,9 +231,14 @@ class Warehouse:
         if if_exists and not self.has_table(name):
             self._expect_no_remains(path)
             return
-        self._expect_table(name)
-        with NamedFailures("remove", path):
-            remove_directory(self.store, path, aside=self.path, last="schema")
+        try:
+            self._expect_table(name)
+            with NamedFailures("remove", path):
+                remove_directory(self.store, path, aside=self.path, last="schema")
+        except InvalidRequestError:
+            if not if_exists or self.has_table(name):  # else another process was faster
+                raise
+            self._expect_no_remains(path)
 
     def rename_table(self, name: str, to: str) -> None:
         """Give a table another name; ``to`` without a database stays in the same one. Stop its writers before.

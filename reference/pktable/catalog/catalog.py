@@ -14,6 +14,7 @@ from typing import TypeVar
 from pktable_spec.errors import (
     CommitConflictError,
     CorruptFileError,
+    InvalidRequestError,
     SnapshotNotFoundError,
 )
 from pktable_spec.options import parse_options
@@ -32,6 +33,7 @@ from pktable.context import TableContext
 from pktable.format.metadata.schema import TableSchema
 from pktable.lsm.bucket import ChangeRead
 from pktable.store.file_io import FileIO
+from pktable.store.new_files import remove_quietly
 
 Result = TypeVar("Result")
 
@@ -58,7 +60,9 @@ class Catalog:
         self.context = TableContext(store, root, schema, options, schemas, branch)
         store = self.context.store  # guarded
         self.manifests = Manifests(store, self.context.paths, schema, options)
-        self.snapshots = SnapshotLog(store, self.context.paths, self.manifests.show_two_commits, clock)
+        self.snapshots = SnapshotLog(
+            store, self.context.paths, self.manifests.show_two_commits, clock, self.expect_opened
+        )
         self.states = StateLoader(self.context, self.manifests)
         self.committer = Committer(self.context, self.snapshots, self.manifests, self.states, clock)
         self.expiry = Expiry(self.context, self.snapshots, self.manifests, self.states)
@@ -103,8 +107,8 @@ class Catalog:
     def alter(self, change: Alteration) -> TableSchema:
         """Put the next schema of the table, and return it; the present one if nothing changes.
 
-        Raises InvalidRequestError, CommitConflictError if another process has changed the schema, and CorruptFileError.
-        Clauses: TBL-38.
+        Raises InvalidRequestError, also if the table is dropped concurrently, CommitConflictError if another process has
+        changed the schema, and CorruptFileError. Clauses: TBL-38, TBL-71.
         """
         context, state = self.context, self.committer.latest()
         after = next_schema(context, state, change, now_millis=self.committer.clock())
@@ -116,6 +120,11 @@ class Catalog:
                 state.id,
                 "nothing was changed; open the table again, and look whether the change still fits",
             )
+        try:
+            self.expect_opened()
+        except InvalidRequestError:  # it would be the first schema here, or a later one of another table
+            remove_quietly(context.store, [context.paths.schema(after.id)])
+            raise
         return after
 
     def read_as_of(self, as_of: AsOf, work: Callable[[TableState, TableContext], Result]) -> Result:

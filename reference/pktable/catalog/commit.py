@@ -325,7 +325,7 @@ class Committer:
     def _has_not_ended(self, state: TableState, fence: Fence) -> bool:
         """Return whether ``state`` may be the latest by ``fence``; without a snapshot, whether nothing has ended."""
         if state.snapshot is None:
-            return fence.number == 0
+            return not fence.has_ended_ids
         return not self.snapshots.fences.hides(fence, state.snapshot)
 
     def _is_retained(self, state: TableState) -> bool:

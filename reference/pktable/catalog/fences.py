@@ -23,7 +23,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from pktable_spec.errors import CommitUnknownError, CorruptFileError
+from pktable_spec.errors import CommitUnknownError, CorruptFileError, InvalidRequestError
 
 from pktable.format.metadata.snapshot import Fence, Rollback, Snapshot, decode_fence, encode_fence
 from pktable.format.paths import FENCE, GREATEST, TablePaths, numbered
@@ -50,12 +50,31 @@ class FenceTakenError(Exception):
 
 
 class FenceLog:
-    """The directory ``fence/`` of a table. ``clock``: milliseconds."""
+    """The directory ``fence/`` of a table.
 
-    def __init__(self, store: FileIO, paths: TablePaths, clock: Callable[[], int] = lambda: 0) -> None:
+    ``clock``: milliseconds. ``expect_opened``: raises InvalidRequestError if another table has taken its place.
+    """
+
+    def __init__(
+        self,
+        store: FileIO,
+        paths: TablePaths,
+        clock: Callable[[], int] = lambda: 0,
+        expect_opened: Callable[[], None] = lambda: None,
+    ) -> None:
         self._store, self._paths, self._clock = store, paths, clock
+        self._expect_opened, self._looked_at = expect_opened, 0
         self._decoded = Cache(KEPT)
         self._seen: tuple[Fence, int] | None = None
+
+    def expect_opened(self, *, lately: bool = False) -> None:
+        """Raise InvalidRequestError if another table has taken the place of the one that was opened.
+
+        ``lately``: a look within `RECENT` will do. Clauses: TBL-71.
+        """
+        if not lately or abs(self._clock() - self._looked_at) >= RECENT:
+            self._looked_at = self._clock()
+            self._expect_opened()
 
     def newest(self) -> Fence:
         """Return the newest fence. Raises CorruptFileError. Clauses: CMT-36."""
@@ -130,15 +149,19 @@ class FenceLog:
     def put(self, fence: Fence, after: Fence) -> Fence:
         """Put the fence that follows ``after``, and return the one that now has its contents.
 
-        That is a later one if the fence is already old. Raises FenceTakenError. Clauses: CMT-44, CMT-57.
+        That is a later one if the fence is already old. Raises FenceTakenError, and InvalidRequestError if the table
+        was dropped or replaced: its fence must not end snapshots of the next one. Clauses: CMT-44, CMT-57, TBL-71.
         """
         fence = replace(fence, number=after.number + 1)
         if fence.number > GREATEST:
             raise CorruptFileError(
                 "fence number", at=self._paths.fences, expected=f"less than {GREATEST}", found=after.number
             )
-        if not put_once(self._store, self._paths.fence(fence.number), encode_fence(fence)):
+        path = self._paths.fence(fence.number)
+        self.expect_opened()
+        if not put_once(self._store, path, encode_fence(fence)):
             raise FenceTakenError
+        self._expect_opened_or_remove(path)
         newest, numbers = self._listed()
         old = [number for number in numbers if _is_old(number, newest)]
         remove_quietly(self._store, [self._paths.fence(number) for number in old])
@@ -147,6 +170,14 @@ class FenceLog:
         if not newest.continues(fence):  # its number had been free again
             raise FenceTakenError
         return newest
+
+    def _expect_opened_or_remove(self, path: str) -> None:
+        """Remove a file that was put, and raise InvalidRequestError, if another table has taken the place of ours."""
+        try:
+            self.expect_opened()
+        except InvalidRequestError:
+            remove_quietly(self._store, [path])
+            raise
 
     def hides(self, fence: Fence, snapshot: Snapshot) -> bool:
         """Return whether the file of ``snapshot`` is no snapshot by ``fence``. Clauses: CMT-36, CMT-42."""
@@ -196,11 +227,12 @@ class FenceLog:
     def remove_rolled_back(self, snapshot: Snapshot) -> bool:
         """Remove the file of a snapshot that was rolled back; return False if another process was to do so.
 
-        Clauses: CMT-43.
+        Raises InvalidRequestError as `put`. Clauses: CMT-43, TBL-71.
         """
         path = self._paths.removal(snapshot.id, snapshot.delta_manifest_list)
         if not put_once(self._store, path, str(uuid.uuid4()).encode()):
             return False
+        self._expect_opened_or_remove(path)
         self._store.delete(self._paths.snapshot(snapshot.id))
         return True
 

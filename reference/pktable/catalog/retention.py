@@ -142,7 +142,10 @@ class Expiry:
             closed = max(gone, default=fence.changelogs)
             fence = self._snapshots.fences.put_expired(fence, expired, old, closed)
         self.put_copies(fence)
-        for snapshot_id in sorted(one for one in self._snapshots.listed() if one <= fence.expired):
+        listed, fences = self._snapshots.listed(), self._snapshots.fences
+        fences.expect_opened()
+        for snapshot_id in sorted(one for one in listed if one <= fence.expired):
+            fences.expect_opened(lately=True)  # an id is that of any table here
             self._context.store.delete(self._context.paths.snapshot(snapshot_id))
         self._snapshots.hint_earliest(fence.expired + 1)
         if copies or late or keeps_changelogs(self._context.options):

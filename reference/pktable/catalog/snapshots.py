@@ -30,7 +30,16 @@ from pktable_spec.errors import (
 from pktable.catalog.branch_names import gone, is_there
 from pktable.catalog.fences import FenceLog
 from pktable.format.metadata.snapshot import Fence, Snapshot, decode_snapshot, encode_snapshot
-from pktable.format.paths import EARLIEST, LATEST, SNAPSHOT, TAG, TablePaths, number_of, numbered
+from pktable.format.paths import (
+    EARLIEST,
+    LATEST,
+    MANIFEST_LIST,
+    SNAPSHOT,
+    TAG,
+    TablePaths,
+    number_of,
+    numbered,
+)
 from pktable.retry import RetryPolicy, retry
 from pktable.store.file_io import FileIO
 from pktable.store.requests import Cache, ahead, together
@@ -61,6 +70,7 @@ class SnapshotLog:
     """The directory ``snapshot/`` of a table, and ``tag/``.
 
     ``two_commits``: whether manifests show that a commit built on another one. ``clock``: milliseconds.
+    ``expect_opened``: see `FenceLog`.
     """
 
     def __init__(
@@ -69,9 +79,10 @@ class SnapshotLog:
         paths: TablePaths,
         two_commits: Callable[[], bool] = lambda: False,
         clock: Callable[[], int] = lambda: 0,
+        expect_opened: Callable[[], None] = lambda: None,
     ) -> None:
         self._store, self._paths, self._two_commits = store, paths, two_commits
-        self.fences = FenceLog(store, paths, clock)
+        self.fences = FenceLog(store, paths, clock, expect_opened)
         self._latest = 0  # the id that was the latest at the last look, 0 before one
         # By their bytes: an id may be used again after a rollback.
         self._decoded = Cache(256)
@@ -98,7 +109,7 @@ class SnapshotLog:
             if not is_there(self._store, self._paths):
                 raise gone(self._store, self._paths)
             # None at all, where there was one: snapshots came and went during the listing, or all are lost.
-            if not (self.hint(LATEST) or self._has_history()):
+            if not self._has_history():
                 return found
         elif not self._store.exists(self._paths.snapshot(missing)) and self._store.exists(
             self._paths.snapshot(missing - 1)
@@ -108,7 +119,12 @@ class SnapshotLog:
 
     def _has_history(self) -> bool:
         """Return whether other files show that there was a snapshot, though none is there. Clauses: CMT-51."""
-        if self.fences.newest().number:
+        hint = self.hint(LATEST)
+        if self.fences.newest().has_ended_ids:
+            return True
+        # A hint alone may be of a table that was dropped: it came after the last file of that.
+        manifests = self._store.list_names(self._paths.manifests) if hint else ()
+        if any(name.startswith(MANIFEST_LIST) for name in manifests):
             return True
         return self._paths.branch is None and bool(self.tags() or self._two_commits())
 

@@ -45,6 +45,10 @@ def move_directory(store: FileIO, path: str, to: str) -> None:
         os.rename(path, to)
     except (FileExistsError, NotADirectoryError) as error:
         raise InvalidRequestError(f"{to}: expected nothing there, found a file or a directory") from error
+    except FileNotFoundError:
+        raise InvalidRequestError(
+            f"{path}: it, or the database of {to}, was dropped or renamed concurrently"
+        ) from None
     except OSError as error:
         if os.path.isdir(to) and os.listdir(to):
             raise InvalidRequestError(f"{to}: expected nothing there, found a directory") from None
@@ -64,7 +68,10 @@ def remove_directory(store: FileIO, path: str, *, aside: str, last: str | None =
                 f"{path}: expected a directory, found a symbolic link; remove it yourself"
             )
         gone = f"{aside}/.dropped-{uuid.uuid4()}"
-        os.rename(path, gone)
+        try:
+            os.rename(path, gone)
+        except FileNotFoundError:
+            raise InvalidRequestError(f"{path}: it was dropped or renamed concurrently") from None
         shutil.rmtree(gone)
         return
     kept = [] if last is None else [last]

@@ -13,8 +13,9 @@ Small objects are written by one put, larger ones by a multipart upload, of whic
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, Final
 
@@ -152,7 +153,7 @@ class ObjectSink(io.RawIOBase):
         self._held += data
         self._size += size
         if len(self._held) >= PART_BYTES:
-            with self._errors():
+            with self._failures():
                 self._send()
         return size
 
@@ -164,7 +165,7 @@ class ObjectSink(io.RawIOBase):
         if self._done:
             return
         try:
-            with self._errors():
+            with self._failures():
                 self._finish()
         except BaseException:
             self.abort()
@@ -194,6 +195,15 @@ class ObjectSink(io.RawIOBase):
 
     def __del__(self) -> None:
         self.abort()
+
+    @contextlib.contextmanager
+    def _failures(self) -> Iterator[None]:
+        """Raise the errors of the store as ours. One that misses the upload does not mean a missing object."""
+        try:
+            with self._errors():
+                yield
+        except FileNotFoundError as error:
+            raise OSError(errno.EIO, f"the upload of {self._key} has ended before it was complete") from error
 
     def _finish(self) -> None:
         import obstore

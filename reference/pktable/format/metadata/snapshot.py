@@ -170,6 +170,11 @@ class Fence:
     ended: Mapping[int, str] = field(default_factory=dict)
     changelogs: int = 0
 
+    @property
+    def has_ended_ids(self) -> bool:
+        """Whether this fence or one before it has ended an id."""
+        return bool(self.expired or self.rollbacks)
+
     def rolled_back(self, snapshot: Snapshot) -> tuple[int, ...]:
         """Return the fences of the rollbacks to a smaller id that ``snapshot`` did not know. Clauses: CMT-42.
 
