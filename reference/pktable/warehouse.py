@@ -224,6 +224,7 @@ class Warehouse:
     def drop_table(self, name: str, *, if_exists: bool = False) -> None:
         """Remove a table and all that its directory holds. Files at external paths stay.
 
+        An object store removes file after file: let nobody make a table of that name before this has ended.
         Raises InvalidRequestError if it is not there, unless ``if_exists``; and, whatever that says, if its directory
         has snapshots without a schema, which stay. Clauses: WH-4, WH-31.
         """

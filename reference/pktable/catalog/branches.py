@@ -26,6 +26,7 @@ from pktable.catalog import holds
 from pktable.catalog.branch_names import (
     branch_of_name,
     branches_there,
+    gone,
     has_files,
     is_there,
     new_branch,
@@ -141,9 +142,13 @@ class Branches:
     def _finish(self, paths: TablePaths, claim: bytes, hold: str | None = None) -> None:
         """Put the file with which a branch is there. ``hold``: the tag that has kept its files up to now.
 
-        Raises InvalidRequestError if others have removed the branch since, or the tag. Clauses: BRN-6.
+        Raises InvalidRequestError if others have removed the branch since, the tag, or the table. Clauses: BRN-6.
         """
-        self._put(paths, paths.schema(0), self._store.read(self._paths.schema(0)))
+        try:
+            first = self._store.read(self._paths.schema(0))
+        except FileNotFoundError:
+            raise gone(self._store, self._paths) from None
+        self._put(paths, paths.schema(0), first)
         with contextlib.suppress(FileNotFoundError):
             if self._store.read(paths.claim) == claim and (
                 hold is None or self._store.exists(self._paths.tag(hold))

@@ -107,8 +107,8 @@ class Catalog:
     def alter(self, change: Alteration) -> TableSchema:
         """Put the next schema of the table, and return it; the present one if nothing changes.
 
-        Raises InvalidRequestError, also if the table is dropped concurrently, CommitConflictError if another process has
-        changed the schema, and CorruptFileError. Clauses: TBL-38, TBL-71.
+        Raises InvalidRequestError, also if the table is dropped concurrently, CommitConflictError if another process
+        has changed the schema, and CorruptFileError. Clauses: TBL-38, TBL-71.
         """
         context, state = self.context, self.committer.latest()
         after = next_schema(context, state, change, now_millis=self.committer.clock())
