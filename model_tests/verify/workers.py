@@ -5,6 +5,7 @@ This process shows the progress of all, and the parts of one check as one.
 
 from __future__ import annotations
 
+import gc
 import os
 import time
 from collections import Counter
@@ -127,6 +128,7 @@ _lines: Queue[Line | Spent | str]
 def _begin(lines: Queue[Line | Spent | str]) -> None:
     global _lines
     _lines = lines
+    gc.set_threshold(20_000, 20, 20)  # as in tests
 
 
 def _run(part: int, check: Callable[..., T], arguments: tuple[object, ...], named: Mapping[str, object]) -> T:
