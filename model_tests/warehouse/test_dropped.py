@@ -251,7 +251,7 @@ PAUSES: dict[str, Callable[[Table], Any]] = {
 
 
 class Pauses(LocalFileIO):
-    """Calls ``meanwhile`` before the call ``at`` of those that put, list or read, but not in the midst of removals."""
+    """Calls ``meanwhile`` before the call ``at`` of those that put or list, but not in the midst of removals."""
 
     def __init__(self) -> None:
         self.at, self.calls = -1, 0
@@ -270,10 +270,6 @@ class Pauses(LocalFileIO):
     def list_names(self, directory: str) -> list[str]:
         self._pause()
         return super().list_names(directory)
-
-    def read(self, path: str) -> bytes:
-        self._pause()
-        return super().read(path)
 
 
 @covers("TBL-71")
