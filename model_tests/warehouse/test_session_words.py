@@ -14,6 +14,7 @@ from pktable.dml import Statements
 from pktable.run.spark.runner import SparkRunner
 from pktable_spec.covers import covers
 from pyspark.errors import AnalysisException
+from pyspark.sql import functions as F
 
 from model_tests.warehouse.lakes import DV, KINDS, made, rows
 
@@ -140,6 +141,9 @@ def test_the_rows_that_an_insert_replaces_may_be_named_by_parameters(lake: Any) 
     lake.sql(f"INSERT OVERWRITE bound {into}", {"p": "eu", "id": 9})
     lake.sql(f"WITH one AS (SELECT 1) INSERT INTO bound {into} FROM one", {"p": "as", "id": 5})
     lake.sql("INSERT INTO bound REPLACE WHERE region = ? VALUES (?, 'Quito', 8, 'sa')", ["sa", 8])
+    texts = F.array(F.lit("Nice"))  # which has no SQL
+    into = "PARTITION (region = 'eu') WITH c AS (SELECT element_at(:v, 1) w) SELECT 9, w, 9 FROM c"
+    lake.sql(f"INSERT OVERWRITE bound {into}", {"v": texts})
     assert rows(lake, "SELECT id, region FROM bound") == [(5, "as"), (8, "sa"), (9, "eu")]
 
 

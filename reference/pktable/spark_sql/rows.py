@@ -125,7 +125,7 @@ def expect_same_words(queries: Queries, schema: TableSchema, where: str, what: s
     if words_of(queries.spark).differ(where, predicate.root):
         raise InvalidRequestError(
             f"{what} {where}: it is read in UTC and with Spark's default settings for text, and this session has "
-            "others; SET TIME ZONE 'UTC' first"
+            "others; reset those first"
         )
 
 

@@ -12,6 +12,7 @@ Clauses: WH-10 to WH-15, WH-17.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Callable
@@ -120,7 +121,8 @@ class Session:
         """Carry out a statement about something of ours; None if it is Spark's."""
         first, queries = words.first.upper(), self._queries
         if args and rows.names_parameters(words):
-            words, args = bound(words, args), None
+            with contextlib.suppress(InvalidRequestError):  # Spark takes values that have no SQL
+                words, args = bound(words, args), None
         if first == "WITH":
             return self._after_with(words, args)
         if first in QUERIES:
