@@ -272,7 +272,7 @@ PROTOCOL = (
             fences,
             (
                 "            raise FenceTakenError\n"
-                "        self._expect_opened_or_remove(path)\n"
+                "        self.expect_opened_or_remove(path)\n"
                 "        newest",
                 "            self._store.write(self._paths.fence(fence.number), encode_fence(fence))\n"
                 "        newest",

@@ -14,7 +14,6 @@ from typing import TypeVar
 from pktable_spec.errors import (
     CommitConflictError,
     CorruptFileError,
-    InvalidRequestError,
     SnapshotNotFoundError,
 )
 from pktable_spec.options import parse_options
@@ -33,7 +32,6 @@ from pktable.context import TableContext
 from pktable.format.metadata.schema import TableSchema
 from pktable.lsm.bucket import ChangeRead
 from pktable.store.file_io import FileIO
-from pktable.store.new_files import remove_quietly
 
 Result = TypeVar("Result")
 
@@ -107,7 +105,7 @@ class Catalog:
     def alter(self, change: Alteration) -> TableSchema:
         """Put the next schema of the table, and return it; the present one if nothing changes.
 
-        Raises InvalidRequestError, also if the table is dropped concurrently, CommitConflictError if another process
+        Raises InvalidRequestError, also if the table is gone by then, CommitConflictError if another process
         has changed the schema, and CorruptFileError. Clauses: TBL-38, TBL-71.
         """
         context, state = self.context, self.committer.latest()
@@ -120,11 +118,8 @@ class Catalog:
                 state.id,
                 "nothing was changed; open the table again, and look whether the change still fits",
             )
-        try:
-            self.expect_opened()
-        except InvalidRequestError:  # it would be the first schema here, or a later one of another table
-            remove_quietly(context.store, [context.paths.schema(after.id)])
-            raise
+        # It may be the first schema of a dropped table, or a later one of another table.
+        self.snapshots.fences.expect_opened_or_remove(context.paths.schema(after.id))
         return after
 
     def read_as_of(self, as_of: AsOf, work: Callable[[TableState, TableContext], Result]) -> Result:

@@ -161,7 +161,7 @@ class FenceLog:
         self.expect_opened()
         if not put_once(self._store, path, encode_fence(fence)):
             raise FenceTakenError
-        self._expect_opened_or_remove(path)
+        self.expect_opened_or_remove(path)
         newest, numbers = self._listed()
         old = [number for number in numbers if _is_old(number, newest)]
         remove_quietly(self._store, [self._paths.fence(number) for number in old])
@@ -171,7 +171,7 @@ class FenceLog:
             raise FenceTakenError
         return newest
 
-    def _expect_opened_or_remove(self, path: str) -> None:
+    def expect_opened_or_remove(self, path: str) -> None:
         """Remove a file that was put, and raise InvalidRequestError, if another table has taken the place of ours."""
         try:
             self.expect_opened()
@@ -232,7 +232,7 @@ class FenceLog:
         path = self._paths.removal(snapshot.id, snapshot.delta_manifest_list)
         if not put_once(self._store, path, str(uuid.uuid4()).encode()):
             return False
-        self._expect_opened_or_remove(path)
+        self.expect_opened_or_remove(path)
         self._store.delete(self._paths.snapshot(snapshot.id))
         return True
 

@@ -145,7 +145,7 @@ class Expiry:
         listed, fences = self._snapshots.listed(), self._snapshots.fences
         fences.expect_opened()
         for snapshot_id in sorted(one for one in listed if one <= fence.expired):
-            fences.expect_opened(lately=True)  # an id is that of any table here
+            fences.expect_opened(lately=True)  # another table here has the same ids
             self._context.store.delete(self._context.paths.snapshot(snapshot_id))
         self._snapshots.hint_earliest(fence.expired + 1)
         if copies or late or keeps_changelogs(self._context.options):
