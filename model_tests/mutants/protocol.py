@@ -179,7 +179,7 @@ PROTOCOL = (
         reworded(
             retention,
             (
-                "sorted(one for one in listed if one <= fence.expired)",
+                "sorted(one for one in self._snapshots.listed() if one <= fence.expired)",
                 "sorted(one.id for one in old)",
             ),
         ), "CMT-40",
@@ -243,8 +243,7 @@ PROTOCOL = (
         18, "an expiry removes the newest first", reworded(
             retention,
             (
-                "sorted(one for one in listed if one <= fence.expired)",
-                "sorted((one for one in listed if one <= fence.expired), reverse=True)",
+                "map(self._context.paths.snapshot, ended)", "map(self._context.paths.snapshot, reversed(ended))",
             ),
         ), "CMT-16",
         "a: expire most", "a", "snapshot 9 was removed before snapshot 8",

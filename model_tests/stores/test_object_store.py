@@ -432,6 +432,6 @@ def test_an_upload_that_the_store_has_forgotten_is_no_missing_object(monkeypatch
     monkeypatch.setattr(obstore, "open_writer", lambda *given, **named: Forgotten())
     sink = ObjectSink(None, "t/data", contextlib.nullcontext)
     sink.write(b"x" * PART_BYTES)
-    with pytest.raises(OSError, match="the upload of t/data has ended before it was complete") as raised:
+    with pytest.raises(OSError, match="t/data: its bucket is gone, or the upload has ended before") as raised:
         sink.close()
     assert raised.value.errno == errno.EIO

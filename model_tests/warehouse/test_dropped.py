@@ -247,7 +247,28 @@ PAUSES: dict[str, Callable[[Table], Any]] = {
     "consumer": lambda table: table.set_consumer("c", next_snapshot=4),
     "alter": lambda table: table.alter(add="x INT"),
     "branch": lambda table: table.create_branch("b"),
+    "expire changelogs": lambda table: table.expire_snapshots(retain_last=1),
+    "repair": Table.repair,
 }
+
+
+def _prepare(what: str, table: Table) -> None:
+    """Make that there is something to do for a work of `PAUSES`."""
+    if what == "expire by options":
+        table.alter(set_options={"snapshot.num-retained.max": "2", "snapshot.num-retained.min": "1"})
+    elif what == "expire changelogs":  # it removes the copy of the first, and puts that of the second
+        table.alter(set_options={"changelog.num-retained.max": "2"})
+        table.expire_snapshots(retain_last=2)
+    elif what == "repair":  # an expiry that was killed
+        snapshots = table.catalog.snapshots
+        snapshots.fences.put_expired(snapshots.fences.newest(), 1, [snapshots.read(1)])
+
+
+def _metadata(lake: Warehouse) -> dict[str, bytes]:
+    """Return the contents of the files whose names are those of any table, except in branches."""
+    kinds = ("snapshot", "schema", "fence", "removal", "changelog")
+    found = [one for kind in kinds for one in Path(lake.path_of("t")).glob(f"*/{kind}-*")]
+    return {str(one): one.read_bytes() for one in found}
 
 
 class Pauses(LocalFileIO):
@@ -279,7 +300,6 @@ def test_upkeep_that_pauses_changes_no_table_that_takes_the_place_of_its_own(
     tmp_path: Path, what: str, rows: int | None
 ) -> None:
     """``rows``: of the table that takes its place at the pause, one in each snapshot; None: it does so afterwards."""
-    options = {"snapshot.num-retained.max": "2", "snapshot.num-retained.min": "1"}
     store, at = Pauses(), 0
     while True:
         at += 1
@@ -287,14 +307,17 @@ def test_upkeep_that_pauses_changes_no_table_that_takes_the_place_of_its_own(
         table = lake.create_table("t", COLUMNS, primary_key="id")
         for number in range(3):
             table.upsert([{"id": number, "v": 1}])
-        if what == "expire by options":
-            table.alter(set_options=options)
-        other: list[Table] = []
+        _prepare(what, table)
+        made: dict[str, bytes] = {}
 
-        def make(lake: Warehouse = lake, other: list[Table] = other) -> None:
-            other.append(lake.create_table("t", "id BIGINT, n STRING", primary_key="id"))
+        def make(lake: Warehouse = lake, made: dict[str, bytes] = made) -> None:
+            other = lake.create_table("t", "id BIGINT, n STRING", primary_key="id")
             for number in range(rows or 0):
-                other[0].upsert([{"id": number, "n": "new"}])
+                other.upsert([{"id": number, "n": "new"}])
+            if what == "expire changelogs":
+                other.alter(set_options={"changelog.num-retained.max": "9"})
+                other.expire_snapshots(retain_last=1)
+            made |= _metadata(lake)
 
         def replace(lake: Warehouse = lake) -> None:
             lake.drop_table("t")
@@ -308,9 +331,9 @@ def test_upkeep_that_pauses_changes_no_table_that_takes_the_place_of_its_own(
             return
         if rows is None:
             make()
+        assert _metadata(lake) == made, at
         found = Warehouse(tmp_path / str(at)).table("t")
-        assert (found.schema, found.count()) == (other[0].schema, rows or 0), at
-        assert [one.id for one in found.snapshots()] == list(range(1, (rows or 0) + 1)), at
+        assert found.count() == (rows or 0), at
         found.upsert([{"id": 9, "n": "x"}])
         assert found.count() == (rows or 0) + 1
         assert [one for one in found.check().findings if one.severity == "error"] == []

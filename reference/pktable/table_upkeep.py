@@ -255,7 +255,7 @@ class TableUpkeep:
         Raises CorruptFileError. Clauses: CMT-50.
         """
         self.catalog.expect_opened()
-        return repair(self.catalog.context)
+        return repair(self.catalog)
 
     @measured("rollback")
     def rollback(self, *, snapshot: int | None = None, tag: str | None = None) -> list[int]:

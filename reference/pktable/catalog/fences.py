@@ -19,7 +19,7 @@ Clauses: CMT-35, CMT-36, CMT-37, CMT-42, CMT-43, CMT-44, CMT-57, CMT-61, CMT-62,
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final
 
@@ -63,18 +63,9 @@ class FenceLog:
         expect_opened: Callable[[], None] = lambda: None,
     ) -> None:
         self._store, self._paths, self._clock = store, paths, clock
-        self._expect_opened, self._looked_at = expect_opened, 0
+        self.expect_opened = expect_opened
         self._decoded = Cache(KEPT)
         self._seen: tuple[Fence, int] | None = None
-
-    def expect_opened(self, *, lately: bool = False) -> None:
-        """Raise InvalidRequestError if another table has taken the place of the one that was opened.
-
-        ``lately``: a look within `RECENT` will do. Clauses: TBL-71.
-        """
-        if not lately or abs(self._clock() - self._looked_at) >= RECENT:
-            self._looked_at = self._clock()
-            self._expect_opened()
 
     def newest(self) -> Fence:
         """Return the newest fence. Raises CorruptFileError. Clauses: CMT-36."""
@@ -141,8 +132,9 @@ class FenceLog:
         fence is there: it may still come. Clauses: CMT-39, CMT-42, CMT-44.
         """
         rollbacks = (*after.rollbacks, Rollback(after.number + 1, target))
+        self.expect_opened()
         try:
-            return self.put(replace(after, rollbacks=rollbacks, ended=_names(ended)), after)
+            return self._put(replace(after, rollbacks=rollbacks, ended=_names(ended)), after)
         except OSError as error:
             raise CommitUnknownError(self._paths.fence(after.number + 1), target) from error
 
@@ -152,13 +144,16 @@ class FenceLog:
         That is a later one if the fence is already old. Raises FenceTakenError, and InvalidRequestError if the table
         was dropped or replaced: its fence must not end snapshots of the next one. Clauses: CMT-44, CMT-57, TBL-71.
         """
+        self.expect_opened()
+        return self._put(fence, after)
+
+    def _put(self, fence: Fence, after: Fence) -> Fence:
         fence = replace(fence, number=after.number + 1)
         if fence.number > GREATEST:
             raise CorruptFileError(
                 "fence number", at=self._paths.fences, expected=f"less than {GREATEST}", found=after.number
             )
         path = self._paths.fence(fence.number)
-        self.expect_opened()
         if not put_once(self._store, path, encode_fence(fence)):
             raise FenceTakenError
         self.expect_opened_or_remove(path)
@@ -178,6 +173,18 @@ class FenceLog:
         except InvalidRequestError:
             remove_quietly(self._store, [path])
             raise
+
+    def remove(self, paths: Iterable[str]) -> None:
+        """Remove files, in order, that another table here would name alike.
+
+        Raises InvalidRequestError if it has taken the place of ours. It looks again each `RECENT`. Clauses: TBL-71.
+        """
+        looked = None
+        for path in paths:
+            if looked is None or abs(self._clock() - looked) >= RECENT:
+                looked = self._clock()
+                self.expect_opened()
+            self._store.delete(path)
 
     def hides(self, fence: Fence, snapshot: Snapshot) -> bool:
         """Return whether the file of ``snapshot`` is no snapshot by ``fence``. Clauses: CMT-36, CMT-42."""

@@ -138,14 +138,16 @@ class KeptChangelogs:
     def put(self, fence: Fence) -> None:
         """Put the copies of snapshots that have expired by ``fence``, the newest one: their files may now be removed.
 
-        So may that fence, once others follow. Clauses: CHG-17, CHG-23, CHG-36.
+        So may that fence, once others follow. Clauses: CHG-17, CHG-23, CHG-36, TBL-71.
         """
         store, paths = self._context.store, self._context.paths
         for id, copy in self._left(fence).items():
             # Without the file another expiry has put the copy, and may have removed it.
             if not store.exists(paths.snapshot(id)):
                 continue
-            if not store.put_if_absent(paths.changelog(id), encode_snapshot(copy)):
+            if store.put_if_absent(paths.changelog(id), encode_snapshot(copy)):
+                self._snapshots.fences.expect_opened_or_remove(paths.changelog(id))
+            else:
                 self._replace_other(copy, paths.changelog(id))
 
     def _replace_other(self, copy: Snapshot, path: str) -> None:
@@ -153,12 +155,12 @@ class KeptChangelogs:
         with contextlib.suppress(CorruptFileError):
             if self.read(copy.id) in (copy, None):  # None: another expiry has removed it since
                 return
+        self._snapshots.fences.expect_opened()
         self._context.store.write(path, encode_snapshot(copy))
 
     def remove(self, ids: Iterable[int]) -> None:
         """Remove copies, the oldest first."""
-        for id in sorted(ids):
-            self._context.store.delete(self._context.paths.changelog(id))
+        self._snapshots.fences.remove(map(self._context.paths.changelog, sorted(ids)))
 
     def write_hints(self) -> None:
         """Say which copies are the first and the last. Clauses: CHG-24."""

@@ -142,11 +142,8 @@ class Expiry:
             closed = max(gone, default=fence.changelogs)
             fence = self._snapshots.fences.put_expired(fence, expired, old, closed)
         self.put_copies(fence)
-        listed, fences = self._snapshots.listed(), self._snapshots.fences
-        fences.expect_opened()
-        for snapshot_id in sorted(one for one in listed if one <= fence.expired):
-            fences.expect_opened(lately=True)  # another table here has the same ids
-            self._context.store.delete(self._context.paths.snapshot(snapshot_id))
+        ended = sorted(one for one in self._snapshots.listed() if one <= fence.expired)
+        self._snapshots.fences.remove(map(self._context.paths.snapshot, ended))
         self._snapshots.hint_earliest(fence.expired + 1)
         if copies or late or keeps_changelogs(self._context.options):
             self._changelogs.remove(self._changelogs.ended_ids(fence))

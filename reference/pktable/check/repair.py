@@ -12,6 +12,7 @@ from typing import Final
 
 from pktable.catalog.branch_names import halves, other_branches
 from pktable.catalog.branches import remove_branch
+from pktable.catalog.catalog import Catalog
 from pktable.catalog.fences import FENCES, FenceTakenError
 from pktable.catalog.holds import BRANCH, FAST_FORWARD, REMOVAL, ROLLBACK, Consumers, kind_of_hold
 from pktable.catalog.kept_changelogs import KeptChangelogs
@@ -28,9 +29,9 @@ _MAKERS: Final = {
 }
 
 
-def repair(context: TableContext) -> list[str]:
+def repair(catalog: Catalog) -> list[str]:
     """Repair a table, and return what was done, a sentence each. Raises CorruptFileError. Clauses: CMT-50."""
-    log = SnapshotLog(context.store, context.paths)
+    context, log = catalog.context, catalog.snapshots
     return [
         *_remove_consumers(context, context.paths),
         *retry(lambda: _fence_strays(context, log), on=FenceTakenError, policy=FENCES),
@@ -62,13 +63,13 @@ def _fence_strays(context: TableContext, log: SnapshotLog) -> list[str]:
 
 
 def _remove_ended(context: TableContext, log: SnapshotLog) -> list[str]:
-    """Remove the snapshot files whose ids have ended. Clauses: CHG-23, CMT-36, CMT-40."""
+    """Remove the snapshot files whose ids have ended. Clauses: CHG-23, CMT-36, CMT-40, TBL-71."""
     fence, done = log.fences.newest(), []
     KeptChangelogs(context, log).put(fence)
     for snapshot_id, rolled_back in log.ended(fence):
         # If nobody was to remove it, now we are. Else whoever was to is dead.
         if rolled_back is None or not log.fences.remove_rolled_back(rolled_back):
-            context.store.delete(context.paths.snapshot(snapshot_id))
+            log.fences.remove([context.paths.snapshot(snapshot_id)])
         done.append(f"{SNAPSHOT}{snapshot_id}: removed, its id has ended by fence {fence.number}")
     return done
 

@@ -198,12 +198,14 @@ class ObjectSink(io.RawIOBase):
 
     @contextlib.contextmanager
     def _failures(self) -> Iterator[None]:
-        """Raise the errors of the store as ours. One that misses the upload does not mean a missing object."""
+        """Raise the errors of the store as ours. A missing bucket or upload is no missing object."""
         try:
             with self._errors():
                 yield
         except FileNotFoundError as error:
-            raise OSError(errno.EIO, f"the upload of {self._key} has ended before it was complete") from error
+            raise OSError(
+                errno.EIO, f"{self._key}: its bucket is gone, or the upload has ended before it was complete"
+            ) from error
 
     def _finish(self) -> None:
         import obstore
