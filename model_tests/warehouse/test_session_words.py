@@ -140,7 +140,9 @@ def test_the_rows_that_an_insert_replaces_may_be_named_by_parameters(lake: Any) 
     into = "PARTITION (region = :p) SELECT :id, 'Nice', 9"
     lake.sql(f"INSERT OVERWRITE bound {into}", {"p": "eu", "id": 9})
     lake.sql(f"WITH one AS (SELECT 1) INSERT INTO bound {into} FROM one", {"p": "as", "id": 5})
-    lake.sql("INSERT INTO bound REPLACE WHERE region = ? VALUES (?, 'Quito', 8, 'sa')", ["sa", 8])
+    lake.sql("INSERT INTO bound REPLACE WHERE region = ? VALUES (?, 'Quito', 7, 'sa')", ["sa", 8])
+    replaced = "REPLACE WHERE region = :from"
+    lake.sql(f"INSERT INTO bound {replaced} VALUES (8, 'Quito', 8, 'sa')", {"from": "sa"})
     texts = F.array(F.lit("Nice"))  # which has no SQL
     into = "PARTITION (region = 'eu') WITH c AS (SELECT element_at(:v, 1) w) SELECT 9, w, 9 FROM c"
     lake.sql(f"INSERT OVERWRITE bound {into}", {"v": texts})

@@ -210,6 +210,9 @@ class Words:
         """Read up to one of ``keywords`` outside of parentheses and CASE, or the end; return the text read."""
         begin, depth, cases = self.at, 0, 0
         while (word := self.peek()) is not None:
+            if _parameter(self.words, self.at) is not None:  # which may be called :end or :from
+                self.at += 2
+                continue
             if not depth and not cases and word.upper in keywords:
                 break
             depth += (word.text in OPENING) - (word.text in CLOSING) if word.upper else 0
