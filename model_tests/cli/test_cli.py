@@ -137,6 +137,11 @@ def test_a_tag_keeps_what_expires(filled: Path, cli: Run) -> None:
     assert cli("expire", filled, "--retain-last", 1) == (0, "nothing to do\n", "")
     assert by_id(cli("read", filled, "--tag", "first", "--fresh", "--format", "jsonl")[1]) == LINES
     assert cli("tag", filled, "--format", "csv") == (0, "tag,snapshot\nfirst,1\n", "")
+    assert cli("expire-tags", filled)[:2] == (0, "nothing to do\n")
+    assert cli("tag", filled, "gone", "--retain", "1 ms")[0] == 0
+    assert cli("expire-tags", filled, "--dry-run")[:2] == (0, "would delete gone\n")
+    assert cli("expire-tags", filled)[:2] == (0, "deleted gone\n")
+    assert cli("expire-tags", filled, "--older-than", "2020-01-01")[:2] == (0, "nothing to do\n")
     assert cli("tag", filled, "first", "--delete") == (0, "removed tag first\n", "")
     code, out, err = cli("tag", filled, "first", "--snapshot", 1)
     assert (code, out) == (2, "")
@@ -399,6 +404,8 @@ def test_describe_lists_columns_keys_and_options(tmp_path: Path, cli: Run) -> No
         (("count", " "), "PATH"),
         (("tag", "{table}", "--delete"), "NAME"),
         (("tag", "{table}", "--snapshot", "1"), "NAME"),
+        (("tag", "{table}", "--retain", "1 d"), "NAME"),
+        (("tag", "{table}", "name", "--retain", "1 x"), "time_retained: expected"),
         (("tag", "{table}", "name", "--delete", "--snapshot", "1"), "--snapshot 1"),
         (("consumer", "{table}", "--next", "1"), "NAME"),
         (("consumer", "{table}", "name"), "--next N or --delete"),

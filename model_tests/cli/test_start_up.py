@@ -42,6 +42,7 @@ ON_TABLES = (
         "delete",
         "describe",
         "expire",
+        "expire-tags",
         "files",
     ),
     *("history", "read", "rescale", "rollback", "tag", "update", "write"),

@@ -335,6 +335,14 @@ def test_procedures_do_what_the_methods_do(lake: Any) -> None:
     table.upsert(dicts(NEW))
     assert rows(lake, "CALL sys.create_tag(table => 'db.p', tag => 'one', snapshot => 2)") == [(True,)]
     assert rows(lake, "CALL paimon.sys.create_tag('p', 'two')") == [(True,)]
+    assert rows(lake, "CALL sys.create_tag('p', 'gone', time_retained => '1 ms')") == [(True,)]
+    assert rows(lake, "CALL sys.replace_tag('p', 'gone', time_retained => '2 ms')") == [(True,)]
+    lake.sql("ALTER TABLE p CREATE TAG week AS OF VERSION 2 RETAIN 7 DAYS")
+    lake.sql("ALTER TABLE p REPLACE TAG week RETAIN 8 DAYS")
+    times = "SELECT tag_name, time_retained FROM `p$tags` WHERE time_retained IS NOT NULL"
+    assert rows(lake, times) == [("gone", "PT0.002S"), ("week", "PT192H")]
+    assert rows(lake, "CALL sys.expire_tags('p')") == [("gone",)]
+    lake.sql("ALTER TABLE p DELETE TAG week")
     assert rows(lake, "SHOW TAGS p") == [("one",), ("two",)]
     assert rows(lake, "CALL sys.delete_tag(table => 'p', tag => 'two')") == [(True,)]
     assert rows(lake, "CALL sys.compact(`table` => 'p', compact_strategy => 'full')") == [(True,)]
@@ -402,7 +410,8 @@ def test_tags_and_partitions_are_altered(lake: Any) -> None:
     lake.sql("ALTER TABLE tp DELETE TAG `one-1,three`")
     assert rows(lake, "SHOW TAGS tp") == []
     for statement, message in {
-        "ALTER TABLE tp CREATE TAG x RETAIN 7 DAYS": "RETAIN is not supported",
+        "ALTER TABLE tp CREATE TAG x RETAIN 7 YEARS": "expected DAYS, HOURS or MINUTES, found 'YEARS'",
+        "ALTER TABLE tp REPLACE TAG x RETAIN DAYS": "expected a number, found 'DAYS'",
         "ALTER TABLE tp REPLACE TAG x": "not there; there are none",
         "ALTER TABLE tp DELETE TAG x": "not there",
         "ALTER TABLE tp DROP PARTITION (region)": "expected a value for region",

@@ -74,7 +74,7 @@ def test_a_tag_shows_the_time_that_paimon_has_stored_in_it(
     file.write_text(json.dumps(fields))
     (row,) = table.metadata("tags").to_pylist()
     assert row["create_time"] == expected.replace(tzinfo=timezone.utc)
-    assert row["time_retained"] == "86400.0"
+    assert row["time_retained"] == "PT24H"
 
 
 @covers("WH-20")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime, timezone
+from datetime import timezone
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from pktable_spec.errors import InvalidRequestError
 from pktable.catalog.as_of import LATEST, AsOf
 from pktable.catalog.catalog import Catalog
 from pktable.catalog.state import TableState
+from pktable.catalog.tag_times import TagTime, iso_text
 from pktable.context import TableContext
 from pktable.format.binary_row import decode_row
 from pktable.format.metadata.manifest import DataFileMeta
@@ -63,23 +64,11 @@ def _tags(catalog: Catalog) -> Iterator[Row]:
     context = catalog.context
     for name in catalog.snapshots.tags():
         one = catalog.snapshots.by_tag(name)
-        stored = json.loads(context.store.read(context.paths.tag(name)))
-        made, kept = stored.get("tagCreateTime"), stored.get("tagTimeRetained")
+        path = context.paths.tag(name)
+        time = TagTime.of(context.store.read(path), path)
+        made = time.created and time.created.replace(tzinfo=timezone.utc)
         counts = (one.id, one.schema_id, one.time_millis, one.total_record_count)
-        yield name, *counts, _wall_clock(made), None if kept is None else str(kept)
-
-
-def _wall_clock(stored: Any) -> datetime | None:
-    """Return a time as Paimon stores it in a tag: parts of a date, the last one nanoseconds, or ISO text."""
-    if stored is None:
-        return None
-    if isinstance(stored, str):
-        found = datetime.fromisoformat(stored[:26])
-    else:
-        parts = [*stored, 0, 0, 0, 0][:7]
-        year, month, day, hour, minute, second, nanos = parts
-        found = datetime(year, month, day, hour, minute, second, nanos // 1000)
-    return found.replace(tzinfo=timezone.utc)
+        yield name, *counts, made, None if time.retained is None else iso_text(time.retained)
 
 
 def _branches(catalog: Catalog) -> Iterator[Row]:

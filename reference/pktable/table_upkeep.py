@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from pktable_spec.errors import InvalidRequestError, SnapshotNotFoundError
@@ -17,6 +17,7 @@ from pktable.catalog.changes import CommitId
 from pktable.catalog.effects import Result, Tally
 from pktable.catalog.snapshots import expect_tag_name
 from pktable.catalog.state import TableState
+from pktable.catalog.tag_times import expired_tags, time_of
 from pktable.check.orphans import Orphan, find_orphans, remove_orphans
 from pktable.check.repair import repair
 from pktable.check.walk import Report, check_table
@@ -92,30 +93,38 @@ class TableUpkeep:
 
         return self.catalog.read_as_of(LATEST, stage)
 
-    def create_tag(self, name: str, *, snapshot: int | None = None) -> None:
+    def create_tag(
+        self, name: str, *, snapshot: int | None = None, time_retained: str | timedelta | None = None
+    ) -> None:
         """Keep ``snapshot`` (by default the latest) readable under ``name``, also after it has expired.
 
+        ``time_retained``, such as "7 d", or else the option `tag.default-time-retained`: when `expire_tags`, or
+        Paimon, may delete the tag; without both nobody does.
         Raises InvalidRequestError if the name is taken or not allowed, or there is no snapshot yet;
-        SnapshotNotFoundError. Clauses: CMT-17, CMT-32, TBL-60.
+        SnapshotNotFoundError. Clauses: CMT-17, CMT-32, CMT-70, TBL-60.
         """
+        time = time_of(time_retained, self.catalog.context.options.tag_retained_millis, now_millis)
         self.catalog.expect_opened()
         found = self.catalog.snapshots.latest_id() if snapshot is None else AsOf.given(snapshot).snapshot
         if found is None:
             raise InvalidRequestError(f"tag {name!r}: the table has no snapshot yet")
-        self.catalog.expiry.make_tag(name, found)
+        self.catalog.expiry.make_tag(name, found, time.fields())
 
-    def replace_tag(self, name: str, *, snapshot: int | None = None) -> None:
+    def replace_tag(
+        self, name: str, *, snapshot: int | None = None, time_retained: str | timedelta | None = None
+    ) -> None:
         """Let a tag keep another ``snapshot`` (by default the latest), and delete the files that only it kept.
 
-        A reader that comes in between finds no tag. Raises InvalidRequestError, SnapshotNotFoundError; if the snapshot
-        is not there, the tag stays as it is. Clauses: WH-19.
+        ``time_retained``: as of `create_tag`. A reader that comes in between finds no tag. Raises InvalidRequestError,
+        SnapshotNotFoundError; if the snapshot is not there, the tag stays as it is. Clauses: WH-19.
         """
         found = self.catalog.snapshots.latest_id() if snapshot is None else AsOf.given(snapshot).snapshot
         if found is None:
             raise InvalidRequestError(f"tag {name!r}: the table has no snapshot yet")
         self.catalog.snapshots.read(found)
+        time_of(time_retained, None, now_millis)
         self.delete_tag(name)
-        self.create_tag(name, snapshot=found)
+        self.create_tag(name, snapshot=found, time_retained=time_retained)
 
     def rename_tag(self, name: str, to: str) -> None:
         """Give a tag another name; for a moment it has both.
@@ -134,6 +143,24 @@ class TableUpkeep:
         """
         self.catalog.expect_opened()
         self.catalog.expiry.drop_tag(name)
+
+    @measured("expire_tags")
+    def expire_tags(
+        self, *, older_than: int | str | datetime | None = None, dry_run: bool = False
+    ) -> list[str]:
+        """Delete the tags whose ``time_retained`` is over, and the files that only they kept; return their names.
+
+        ``older_than`` (a time, as ``timestamp`` of `scan`): also all tags that were made before it. ``dry_run``: return
+        the names, and delete nothing. Raises CorruptFileError. Clauses: CMT-31, CMT-70.
+        """
+        expect_flag("dry_run", dry_run)
+        limit = None if older_than is None else millis_of(older_than, "older_than")
+        self.catalog.expect_opened()
+        found = expired_tags(self.catalog, limit, now_millis())
+        for name in () if dry_run else found:
+            with contextlib.suppress(SnapshotNotFoundError):  # deleted since
+                self.delete_tag(name)
+        return found
 
     def tags(self) -> dict[str, Snapshot]:
         """Return the snapshot that each tag keeps, by name. Clauses: TBL-60."""

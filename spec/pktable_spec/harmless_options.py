@@ -63,7 +63,7 @@ HARMLESS_NAMES: Final = {
         snapshot.expire.clean-empty-directories snapshot.expire.execution-mode snapshot.ignore-empty-commit
         snapshot.watermark-idle-timeout tag.automatic-completion tag.batch.customized-name tag.callback.*.param
         tag.callbacks tag.create-success-file tag.creation-delay tag.creation-period tag.creation-period-duration
-        tag.default-time-retained tag.num-retained-max tag.period-formatter tag.time-expire-enabled
+        tag.num-retained-max tag.period-formatter tag.time-expire-enabled
     """,
     "The size of a compaction, the order of rows in append tables, and caches.": """
         clustering.columns clustering.history-partition.idle-to-full-sort clustering.history-partition.limit
@@ -134,7 +134,7 @@ HARMLESS_NAMES: Final = {
         variant.shredding.maxSchemaWidth variant.shredding.minFieldCardinalityRatio variant.shreddingSchema
         vector-field vector.target-file-size
     """,
-    "The choice of buckets where their number is not fixed; such a table is only read.": """
+    "The choice of buckets where their number is not fixed, which is made in another way here.": """
         cross-partition-upsert.bootstrap-parallelism cross-partition-upsert.index-ttl
         postpone.batch-write-fixed-bucket
         postpone.batch-write-fixed-bucket.max-parallelism postpone.batch-write-fixed-bucket.rescale-load-factor

@@ -263,6 +263,9 @@ OPTIONS: Final = (
     Option("consumer.expiration-time", IMPLEMENTED, None,
            "The age of its file from which a consumer keeps no snapshots any more.",
            "consumer_expiration_millis", DURATION),
+    Option("tag.default-time-retained", IMPLEMENTED, None,
+           "How long a tag is kept that is made without a time of its own.",
+           "tag_retained_millis", DURATION),
     Option("full-compaction.delta-commits", IMPLEMENTED, None,
            "After so many commits a write compacts the whole table fully; by default, none does. "
            "Not with changelog-producer=lookup.",

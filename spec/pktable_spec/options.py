@@ -62,7 +62,7 @@ class TableOptions:
     """The implemented options of one table. Sizes in bytes, ratios in percent; defaults are those of `OPTIONS`.
 
     ``changelog_retained_*``, ``snapshot_retained_*``, ``consumer_expiration_millis``: None if the option is absent.
-    ``changelog_stats``, ``changelog_format``: None if the option is absent.
+    ``changelog_stats``, ``changelog_format``, ``tag_retained_millis``: None if the option is absent.
     ``most_buckets``: None for no limit. ``initial_buckets``, ``assigner_parallelism``: None if the option is absent.
     ``delete_ratio_threshold``: a share of rows, None if the option is absent.
     ``full_compaction_delta_commits``: a number of commits, None if the option is absent.
@@ -110,6 +110,7 @@ class TableOptions:
     snapshot_retained_millis: int | None
     snapshots_expired_at_once: int
     consumer_expiration_millis: int | None
+    tag_retained_millis: int | None
     delete_ratio_threshold: Fraction | None
     full_compaction_delta_commits: int | None
     index_target_bytes: int

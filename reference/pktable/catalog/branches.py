@@ -36,7 +36,7 @@ from pktable.catalog.branch_names import (
 from pktable.catalog.catalog import Catalog
 from pktable.catalog.holds import Consumers
 from pktable.catalog.schemas import load_schemas
-from pktable.format.metadata.snapshot import OF_TAGS, Snapshot, decode_snapshot, with_fence
+from pktable.format.metadata.snapshot import CREATED, FENCE, RETAINED, Snapshot, decode_snapshot, with_fields
 from pktable.format.paths import MAIN_BRANCH, SCHEMA, TablePaths
 from pktable.store.file_io import FileIO, remove_empty_directory
 from pktable.store.new_files import put_once, remove_quietly
@@ -183,11 +183,13 @@ class Branches:
             raise self._lost(paths) from None
         kept = decode_snapshot(data, at=at)
         if tag is not None:
-            self._put(paths, paths.tag(tag), with_fence(data, None))
+            self._put(paths, paths.tag(tag), with_fields(data, {FENCE: None}))
         if self._catalog.snapshots.expired_error(kept) is None:
             with contextlib.suppress(FileNotFoundError):  # expired concurrently
                 data = self._store.read(self._paths.snapshot(kept.id))
-        self._put(paths, paths.snapshot(kept.id), with_fence(data, None, OF_TAGS))
+        self._put(
+            paths, paths.snapshot(kept.id), with_fields(data, dict.fromkeys((FENCE, CREATED, RETAINED)))
+        )
         return kept
 
     def _latest_schema(self, paths: TablePaths, kept: Snapshot, hold: str) -> int:

@@ -30,7 +30,7 @@ from pktable.catalog.publish import Put, Verdict
 from pktable.catalog.schemas import load_schemas, put_schema
 from pktable.catalog.state import TableState
 from pktable.format.metadata.schema import TableSchema
-from pktable.format.metadata.snapshot import Snapshot, is_same_snapshot, with_fence
+from pktable.format.metadata.snapshot import FENCE, Snapshot, is_same_snapshot, with_fields
 from pktable.format.paths import MAIN_BRANCH
 from pktable.retry import RetryPolicy, retry
 from pktable.store.new_files import put_once, remove_quietly
@@ -146,7 +146,7 @@ class FastForward:
 
     def _publish(self, snapshot: Snapshot, base: Snapshot | None, fence: int) -> Snapshot:
         """Put one snapshot of the source, and return it. Raises as `Committer.commit`, and _TakenError."""
-        data = with_fence(self._store.read(self._there.snapshot(snapshot.id)), fence)
+        data = with_fields(self._store.read(self._there.snapshot(snapshot.id)), {FENCE: fence})
         put = Put(replace(snapshot, fence=fence), base, partial(self._is_base, snapshot, base), data)
         try:
             outcome, failure = self._target.committer.publisher.put(put)
@@ -221,4 +221,6 @@ class FastForward:
         here = self._target.snapshots.file(kept.id)
         with contextlib.suppress(FileNotFoundError):  # deleted concurrently
             data = self._store.read(self._there.tag(tag))
-            put_once(self._store, self._here.tag(tag), with_fence(data, here.fence if here else None))
+            put_once(
+                self._store, self._here.tag(tag), with_fields(data, {FENCE: here.fence if here else None})
+            )

@@ -37,11 +37,11 @@ CMT-44, CMT-52, CMT-59, CMT-61 to CMT-64.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import count, groupby
 from operator import itemgetter
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pktable_spec.errors import CorruptFileError, InvalidRequestError, SnapshotNotFoundError
 from pktable_spec.options import parse_options
@@ -210,13 +210,13 @@ class Expiry:
         if wanted not in kept:
             raise SnapshotNotFoundError(f"snapshot {wanted}", f"{kept[0]} to {kept[-1]}, the last to come")
 
-    def make_tag(self, tag: str, snapshot: int) -> None:
-        """Keep a retained snapshot under a name.
+    def make_tag(self, tag: str, snapshot: int, fields: Mapping[str, Any] | None = None) -> None:
+        """Keep a retained snapshot under a name. ``fields``: what only the tag says.
 
         Raises InvalidRequestError if the name is taken or cannot be one, SnapshotNotFoundError if the snapshot
         expired concurrently. Clauses: CMT-17.
         """
-        kept = self._snapshots.put_tag(tag, snapshot)
+        kept = self._snapshots.put_tag(tag, snapshot, fields or {})
         lost = self._snapshots.expired_error(kept)
         if lost:  # The expiry may have seen the tag and kept its files, or not and deleted them.
             self._remove_tag(tag, kept)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import pairwise
@@ -29,7 +29,7 @@ from pktable_spec.errors import (
 
 from pktable.catalog.branch_names import gone, is_there
 from pktable.catalog.fences import FenceLog
-from pktable.format.metadata.snapshot import Fence, Snapshot, decode_snapshot, encode_snapshot
+from pktable.format.metadata.snapshot import Fence, Snapshot, decode_snapshot, encode_snapshot, with_fields
 from pktable.format.paths import (
     EARLIEST,
     LATEST,
@@ -324,9 +324,10 @@ class SnapshotLog:
         names = self._store.list_names(self._paths.tags)
         return sorted(name.removeprefix(TAG) for name in names if name.startswith(TAG))
 
-    def put_tag(self, tag: str, snapshot: int) -> Snapshot:
+    def put_tag(self, tag: str, snapshot: int, fields: Mapping[str, Any]) -> Snapshot:
         """Copy a retained snapshot to a name and return it. It may have expired before the tag was there.
 
+        ``fields``: what only the tag says.
         Raises InvalidRequestError if the name is taken or cannot be one, SnapshotNotFoundError.
         Clauses: CMT-17, CMT-32.
         """
@@ -336,7 +337,7 @@ class SnapshotLog:
             data = self._store.read(self._paths.snapshot(snapshot))  # as it is: it may say more than we know
         except FileNotFoundError:
             raise SnapshotNotFoundError(f"snapshot {snapshot}", self._retained()) from None
-        self._put_tag(tag, data)
+        self._put_tag(tag, with_fields(data, fields))
         return found
 
     def copy_tag(self, tag: str, name: str) -> None:

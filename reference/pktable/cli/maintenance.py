@@ -137,6 +137,9 @@ def tag(
     snapshot: Annotated[
         int | None, typer.Option(metavar="N", help="The snapshot to keep; by default the latest.")
     ] = None,
+    retain: Annotated[
+        str | None, typer.Option(metavar="TIME", help="How long expire-tags leaves it, such as '7 d'.")
+    ] = None,
     delete: Annotated[
         bool, typer.Option("--delete", help="Remove the tag, and files only it references.")
     ] = False,
@@ -149,6 +152,7 @@ def tag(
     Result: tag, snapshot (null for a removed tag), deleted.
     """
     _expect_name(name, delete, "--snapshot", snapshot)
+    _expect_name(name, delete, "--retain", retain)
     table = open_table(path, storage=storage)
     if name is None:
         _print_named("tag", "snapshot", {tag: kept.id for tag, kept in table.tags().items()}, output)
@@ -156,7 +160,7 @@ def tag(
     if delete:
         table.delete_tag(name)
     else:
-        table.create_tag(name, snapshot=snapshot)
+        table.create_tag(name, snapshot=snapshot, time_retained=retain)
         snapshot = table.tags()[name].id
     sentence = f"removed tag {name}" if delete else f"tag {name} keeps snapshot {snapshot}"
     print_outcome(sentence, {"tag": name, "snapshot": snapshot, "deleted": delete}, output)
@@ -182,7 +186,7 @@ def branch(
     storage: StorageOptions = None,
     quiet: Quiet = False,
 ) -> None:
-    """Make a branch, take over what it has, remove it, or list them.
+    """Make a branch, take it over, remove it, or list them.
 
     Result: branch, snapshot (its latest, null if it has none or was removed), deleted. Of --fast-forward: branch,
     snapshots (the ids that are new in the table).
@@ -249,7 +253,7 @@ def consumer(
     print_outcome(sentence, {"consumer": name, "next_snapshot": next, "deleted": delete}, output)
 
 
-def _expect_name(name: str | None, delete: bool, option: str, value: int | None) -> None:
+def _expect_name(name: str | None, delete: bool, option: str, value: int | str | None) -> None:
     """Raise InvalidRequestError for options of a command on one name that do not go together."""
     if name is None and (delete or value is not None):
         raise InvalidRequestError(f"{'--delete' if delete else option}: expected a NAME, found none")
@@ -291,6 +295,29 @@ def expire(
     verb = "would expire" if dry_run else "expired"
     sentence = f"{verb} {_range(expired)}" if expired else "nothing to do"
     print_outcome(sentence, {"snapshots": expired, "dry_run": dry_run}, output)
+
+
+@app.command()
+def expire_tags(
+    path: TablePath,
+    older_than: Annotated[
+        str | None,
+        typer.Option(metavar="T", help="Also all tags made before this: ISO text or milliseconds."),
+    ] = None,
+    dry_run: DryRun = False,
+    output: Output = Format.TABLE,
+    storage: StorageOptions = None,
+    quiet: Quiet = False,
+) -> None:
+    """Delete the tags whose time is over.
+
+    Result: tags (the names), dry_run.
+    """
+    limit = moment("--older-than", older_than)
+    expired = open_table(path, storage=storage).expire_tags(older_than=limit, dry_run=dry_run)
+    verb = "would delete" if dry_run else "deleted"
+    sentence = f"{verb} {', '.join(expired)}" if expired else "nothing to do"
+    print_outcome(sentence, {"tags": expired, "dry_run": dry_run}, output)
 
 
 @app.command()

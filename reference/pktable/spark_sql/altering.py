@@ -209,11 +209,11 @@ def tag_change(table: Table, words: Words) -> Callable[[], object] | None:
         words.expect("TO")
         to = str(words.name())
         return partial(table.rename_tag, name, to) if name in there or not if_exists else _nothing
-    snapshot = _version(words)
+    snapshot, retained = _version(words), _retained(words)
     if action == "REPLACE" or (replaces and name in there):
-        return partial(replace_tag, table, name, snapshot)
+        return partial(replace_tag, table, name, snapshot, retained)
     return (
-        partial(table.create_tag, name, snapshot=snapshot)
+        partial(table.create_tag, name, snapshot=snapshot, time_retained=retained)
         if name not in there or not if_not_exists
         else _nothing
     )
@@ -224,25 +224,32 @@ def _nothing() -> None:
 
 
 def _version(words: Words) -> int | None:
-    """Read ``AS OF VERSION n``, None if it is not there. Raises InvalidRequestError for RETAIN."""
-    found: int | None = None
-    if words.take("AS", "OF", "VERSION"):
-        word: Any = words.peek()
-        if word is None or not word.text.isdecimal():
-            raise words.problem("the id of a snapshot")
-        found = int(word.text)
-        words.at += 1
-    if words.sees("RETAIN"):
-        raise InvalidRequestError(
-            "ALTER: RETAIN is not supported, because nothing here deletes a tag by itself; leave RETAIN out"
-        )
-    return found
+    """Read ``AS OF VERSION n``, None if it is not there. Raises InvalidRequestError."""
+    return _number(words, "the id of a snapshot") if words.take("AS", "OF", "VERSION") else None
 
 
-def replace_tag(table: Table, name: str, snapshot: int | None) -> None:
+def _retained(words: Words) -> str | None:
+    """Read ``RETAIN n DAYS``, hours or minutes, None if it is not there. Raises InvalidRequestError."""
+    if not words.take("RETAIN"):
+        return None
+    number, unit = _number(words, "a number"), words.any_of("DAYS", "HOURS", "MINUTES")
+    if unit is None:
+        raise words.problem("DAYS, HOURS or MINUTES")
+    return f"{number} {unit.lower()}"
+
+
+def _number(words: Words, what: str) -> int:
+    word = words.peek()
+    if word is None or not word.text.isdecimal():
+        raise words.problem(what)
+    words.at += 1
+    return int(word.text)
+
+
+def replace_tag(table: Table, name: str, snapshot: int | None, retained: str | None) -> None:
     """Let a tag that is there keep another snapshot. Raises InvalidRequestError, SnapshotNotFoundError."""
     expect_there("tag", [name], table.tags())
-    table.replace_tag(name, snapshot=snapshot)
+    table.replace_tag(name, snapshot=snapshot, time_retained=retained)
 
 
 def delete_tags(table: Table, names: list[str]) -> None:

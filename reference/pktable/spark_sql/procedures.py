@@ -98,7 +98,7 @@ def _rename_tag(queries: Queries, table: Table, given: Mapping[str, Any]) -> lis
 
 
 def _replace_tag(queries: Queries, table: Table, given: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-    replace_tag(table, given["tag"], given.get("snapshot"))
+    replace_tag(table, given["tag"], given.get("snapshot"), given.get("time_retained"))
     return [(True,)]
 
 
@@ -139,7 +139,7 @@ def _expire_snapshots(queries: Queries, table: Table, given: Mapping[str, Any]) 
 
 
 def _create_tag(queries: Queries, table: Table, given: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-    table.create_tag(given["tag"], snapshot=given.get("snapshot"))
+    table.create_tag(given["tag"], snapshot=given.get("snapshot"), time_retained=given.get("time_retained"))
     return [(True,)]
 
 
@@ -151,9 +151,14 @@ def _create_tag_from_timestamp(
         raise InvalidRequestError(
             f"create_tag_from_timestamp: no snapshot is of {given['timestamp']} or later, in milliseconds since 1970"
         )
-    table.create_tag(given["tag"], snapshot=later[0].id)
+    table.create_tag(given["tag"], snapshot=later[0].id, time_retained=given.get("time_retained"))
     watermark = None if later[0].watermark is None else str(later[0].watermark)
     return [(given["tag"], later[0].id, later[0].time_millis, watermark)]
+
+
+def _expire_tags(queries: Queries, table: Table, given: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    limit = _millis(queries, given["older_than"]) if "older_than" in given else None
+    return [(name,) for name in table.expire_tags(older_than=limit)]
 
 
 def _delete_tag(queries: Queries, table: Table, given: Mapping[str, Any]) -> list[tuple[Any, ...]]:
@@ -223,16 +228,21 @@ PROCEDURES: Final[Mapping[str, Procedure]] = {
         "deleted_snapshots_count INT",
         _expire_snapshots,
     ),
-    "create_tag": Procedure({"tag": str, "snapshot": int}, ("tag",), RESULT, _create_tag),
+    "create_tag": Procedure(
+        {"tag": str, "snapshot": int, "time_retained": str}, ("tag",), RESULT, _create_tag
+    ),
     "create_tag_from_timestamp": Procedure(
-        {"tag": str, "timestamp": int},
+        {"tag": str, "timestamp": int, "time_retained": str},
         ("tag", "timestamp"),
         "tagName STRING, snapshot BIGINT, commit_time BIGINT, watermark STRING",
         _create_tag_from_timestamp,
     ),
     "delete_tag": Procedure({"tag": str}, ("tag",), RESULT, _delete_tag),
     "rename_tag": Procedure({"tag": str, "target_tag": str}, ("tag", "target_tag"), RESULT, _rename_tag),
-    "replace_tag": Procedure({"tag": str, "snapshot": int}, ("tag",), RESULT, _replace_tag),
+    "replace_tag": Procedure(
+        {"tag": str, "snapshot": int, "time_retained": str}, ("tag",), RESULT, _replace_tag
+    ),
+    "expire_tags": Procedure({"older_than": str}, (), "expired_tags STRING", _expire_tags),
     "create_branch": Procedure(
         {"branch": str, "tag": str, "ignoreIfExists": bool}, ("branch",), RESULT, _create_branch
     ),

@@ -13,7 +13,7 @@ Clauses: CMT-35, CMT-36, CMT-42, CMT-61, META-2, META-13, META-21, META-52.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -24,8 +24,8 @@ from pktable.format.metadata.json_text import CRC, JsonObject, decode_json, enco
 VERSION: Final = 3
 COMMIT_KINDS: Final = ("APPEND", "COMPACT", "OVERWRITE", "ANALYZE")
 FENCE: Final = "pktable.fence"
-OF_TAGS: Final = ("tagCreateTime", "tagTimeRetained")
-"""Fields that only a tag of Paimon has."""
+CREATED, RETAINED = "tagCreateTime", "tagTimeRetained"
+"""Fields that only a tag has. Clauses: CMT-32."""
 
 
 @dataclass(frozen=True)
@@ -120,19 +120,17 @@ def decode_snapshot(data: bytes, *, at: str) -> Snapshot:
     return Snapshot(**found)
 
 
-def with_fence(data: bytes, fence: int | None, without: Collection[str] = ()) -> bytes:
-    """Return a snapshot file or a tag that says ``fence``, and all else that ``data`` says, known to us or not.
+def with_fields(data: bytes, given: Mapping[str, Any]) -> bytes:
+    """Return a snapshot file or a tag that says ``given``, and all else that ``data`` says, known to us or not.
 
-    ``without``: fields that are left out.
-
-    Each branch has fences of its own, so a snapshot that goes from one to another must not take a number with it.
-    Clauses: BRN-5, META-53.
+    A field that is None is left out. Each branch has fences of its own, so a snapshot that goes from one to another
+    must not take a number with it. Clauses: BRN-5, CMT-32, META-53.
     """
     fields = json.loads(data)
-    if fields.get(FENCE) == fence and not fields.keys() & set(without):
+    if all(fields.get(name) == value for name, value in given.items()):
         return data
-    rest = {name: value for name, value in fields.items() if name not in (FENCE, CRC, *without)}
-    return encode_json({**rest, FENCE: fence} if fence is not None else rest)
+    rest = {name: value for name, value in fields.items() if name != CRC and name not in given}
+    return encode_json(rest | {name: value for name, value in given.items() if value is not None})
 
 
 def is_same_snapshot(one: Snapshot, other: Snapshot) -> bool:

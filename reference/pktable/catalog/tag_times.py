@@ -1,0 +1,146 @@
+"""How long a tag is kept, in two fields of its file that only tags have, as Paimon writes them.
+
+Its creation is a wall clock without a zone, of the machine that made it. A machine in another zone would delete the tag
+hours too early. So the time of its file counts where that is later.
+
+Clauses: CMT-32, CMT-70.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from pktable_spec.errors import CorruptFileError, InvalidRequestError
+from pktable_spec.options import parse_options
+
+from pktable.catalog.catalog import Catalog
+from pktable.catalog.holds import kind_of_hold
+from pktable.format.metadata.snapshot import CREATED, RETAINED
+from pktable.format.paths import TAG
+
+ISO: Final = re.compile(r"PT(?=.)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?")
+MILLIS: Final = timedelta(milliseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class TagTime:
+    """``created``: by the clock on the wall; None of a tag that does not say both, which is kept for ever."""
+
+    created: datetime | None = None
+    retained: timedelta | None = None
+
+    @classmethod
+    def of(cls, data: bytes, at: str) -> TagTime:
+        """Return what the file of a tag says. ``at``: its path. Raises CorruptFileError."""
+        fields = json.loads(data)
+        created, retained = fields.get(CREATED), fields.get(RETAINED)
+        try:
+            return cls(_wall_clock(created), _duration(retained))
+        except (TypeError, ValueError, OverflowError):
+            raise CorruptFileError(
+                f"{CREATED} and {RETAINED}",
+                at=at,
+                expected="a date and time, and seconds",
+                found=(created, retained),
+            ) from None
+
+    def fields(self) -> dict[str, Any]:
+        """Return what `of` reads, as Paimon writes it."""
+        if self.created is None or self.retained is None:
+            return {}
+        created, nanos = self.created.timetuple()[:6], self.created.microsecond * 1000
+        return {CREATED: [*created, nanos], RETAINED: self.retained.total_seconds()}
+
+    def is_over(self, written_millis: int, now_millis: int) -> bool:
+        """Return whether a tag whose file was written then is kept no more."""
+        if self.created is None or self.retained is None:
+            return False
+        return self.since(written_millis) + self.retained // MILLIS < now_millis
+
+    def since(self, written_millis: int) -> int:
+        """Return the time in milliseconds from which the tag of a file that was written then is kept."""
+        if self.created is None or self.retained is None:
+            return written_millis
+        return max(written_millis, int(self.created.timestamp() * 1000))
+
+
+def time_of(
+    retained: str | timedelta | None, default_millis: int | None, clock: Callable[[], int]
+) -> TagTime:
+    """Return the time of a tag that is made now. ``retained``: as of `Table.create_tag`; ``default_millis``: if
+    it is None. ``clock``: milliseconds.
+
+    Raises InvalidRequestError.
+    """
+    if retained is None and default_millis is None:
+        return TagTime()
+    with suppress(InvalidRequestError, OverflowError):
+        if isinstance(retained, str):
+            default_millis = parse_options({"tag.default-time-retained": retained}).tag_retained_millis
+        if retained is None or isinstance(retained, str):
+            retained = timedelta(milliseconds=default_millis or 0)
+    if not isinstance(retained, timedelta) or retained <= timedelta(0):
+        raise InvalidRequestError(
+            f"time_retained: expected a timedelta or a time such as '7 d', more than 0, found {retained!r}"
+        )
+    return TagTime(datetime.fromtimestamp(clock() / 1000), retained)
+
+
+def expired_tags(catalog: Catalog, older_than: int | None, now_millis: int) -> list[str]:
+    """Return the tags whose time is over, and those that are kept since before ``older_than``, in milliseconds.
+
+    Work that keeps files by a tag of its own removes that itself. Raises CorruptFileError. Clauses: CMT-70.
+    """
+    store, paths, found = catalog.context.store, catalog.context.paths, []
+    for file in store.list_files(paths.tags):
+        name = file.name.removeprefix(TAG)
+        if name == file.name or kind_of_hold(name):
+            continue
+        path = paths.tag(name)
+        try:
+            time = TagTime.of(store.read(path), path)
+        except FileNotFoundError:  # deleted since the listing
+            continue
+        old = older_than is not None and time.since(file.modified_millis) < older_than
+        if old or time.is_over(file.modified_millis, now_millis):
+            found.append(name)
+    return sorted(found)
+
+
+def iso_text(duration: timedelta) -> str:
+    """Return a duration as Java prints one, such as PT24H or PT1M30.5S."""
+    seconds = duration // timedelta(seconds=1)
+    micros = duration.microseconds
+    hours, minutes, rest = seconds // 3600, seconds % 3600 // 60, seconds % 60
+    fraction = f".{micros:06}".rstrip("0") if micros else ""
+    last = f"{rest}{fraction}S" if rest or micros or not seconds else ""
+    return "PT" + (f"{hours}H" if hours else "") + (f"{minutes}M" if minutes else "") + last
+
+
+def _wall_clock(stored: Any) -> datetime | None:
+    """Read the parts of a date and time, the last one nanoseconds, or ISO text."""
+    if stored is None:
+        return None
+    if isinstance(stored, str):
+        return datetime.fromisoformat(stored[:26])
+    year, month, day, hour, minute, second, nanos = [*stored, 0, 0, 0, 0][:7]
+    return datetime(year, month, day, hour, minute, second, nanos // 1000)
+
+
+def _duration(stored: Any) -> timedelta | None:
+    """Read seconds, or ISO text."""
+    if stored is None:
+        return None
+    if not isinstance(stored, str):
+        return timedelta(seconds=stored)
+    found = ISO.fullmatch(stored)
+    if found is None:
+        raise ValueError(stored)
+    hours, minutes, seconds = (float(one or 0) for one in found.groups())
+    return timedelta(hours=hours, minutes=minutes, seconds=seconds)
