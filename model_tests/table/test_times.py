@@ -282,7 +282,30 @@ def test_spark_reads_and_writes_times_that_it_can_hold_and_rounds_none(tmp_path:
     assert table.to_arrow(where="n > '2020-01-01'").num_rows == 1
     Table.open(tmp_path).upsert(rows(table, [MOMENT]))
     with pytest.raises(
-        InvalidRequestError, match="column n: expected times of microseconds, as Spark holds them"
+        InvalidRequestError, match="column n: a time is finer than microseconds, as Spark holds them"
     ):
         table.to_arrow()
     assert table.to_arrow(columns=["k", "t"]).num_rows == 3
+
+
+@pytest.mark.versions
+@pytest.mark.spark
+@pytest.mark.parametrize("runner", ["spark", "local"])
+@covers("RD-12")
+def test_only_a_query_that_uses_a_time_too_fine_for_spark_fails(tmp_path: Path, runner: str) -> None:
+    columns = "k INT, n TIMESTAMP(9), z TIMESTAMP_LTZ(9), a ARRAY<TIMESTAMP(9)>"
+    table = Table.create(tmp_path, columns, primary_key="k", options={"bucket": "1"})
+    kinds = [table.schema.arrow_schema.field(name).type for name in "nza"]
+    for key, time in ((1, 2_000), (2, None), (3, 2_001)):
+        values = (time, time, [time])
+        arrays = [pa.array([value], kind) for value, kind in zip(values, kinds, strict=True)]
+        table.upsert(pa.table([[key], *arrays], names=["k", *"nza"]))
+    opened = Table.open(tmp_path, spark=spark_session(), runner=runner)
+    frame = opened.scan().to_spark()
+    assert sorted(frame.select("k").collect()) == [(1,), (2,), (3,)]
+    assert frame.where("k < 3").agg({"n": "max"}).collect()[0][0] == dt.datetime(1970, 1, 1, 0, 0, 0, 2)
+    assert opened.scan(where="k < 3").to_spark().orderBy("k").collect()[1].a == [None]
+    for name in "nza":
+        with pytest.raises(Exception, match=f"column {name}: a time is finer than microseconds"):
+            frame.select(name).collect()
+    assert opened.changes(0).read().select("k").count() == 3

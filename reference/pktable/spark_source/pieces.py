@@ -167,7 +167,7 @@ def spark_batches(pieces: Sequence[Piece] | None, schema: StructType) -> Iterato
         for table in piece.read():
             if ROW_KIND in wanted.names and ROW_KIND not in table.column_names:
                 table = table.append_column(ROW_KIND, pa.repeat(pa.scalar("+I"), table.num_rows))
-            yield from for_spark(table).select(wanted.names).cast(wanted).to_batches()
+            yield from for_spark(table.select(wanted.names)).cast(wanted).to_batches()
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:

@@ -20,6 +20,7 @@ ABSENT = re.compile(r"\[PATH_NOT_FOUND\] Path does not exist: (.*?)\. SQLSTATE")
 TWICE = re.compile(r"pktable: (several source rows change the row with [^\n]*?)(?: SQLSTATE.*)?$", re.M)
 OUTSIDE = re.compile(r"pktable: (overwrite: a row .*?)(?: SQLSTATE|$)", re.S)
 CASE_DIFFERS = re.compile(r"pktable: ((?:upper|lower): [^\n]*?)(?: SQLSTATE.*)?$", re.M)
+FINER_TIME = re.compile(r"pktable: (column [^\n]*?)(?: SQLSTATE.*)?$", re.M)
 NO_MEMORY = re.compile(r"java\.lang\.OutOfMemoryError: ([^\n]*)|(Not enough memory to build and broadcast)")
 TOO_MANY_RESULTS = re.compile(r"is bigger than spark\.driver\.maxResultSize \(?([\d.]+ \w+)")
 CAUSE = re.compile(r"Caused by: [\w.$]+: (.*)")
@@ -66,6 +67,9 @@ def translated(message: str, what: str | None = None) -> PkTableError | None:
     case = CASE_DIFFERS.search(message)
     if case:
         return InvalidRequestError(f"{what or 'Spark'}: {case[1]}")
+    finer = FINER_TIME.search(message)
+    if finer:
+        return InvalidRequestError(finer[1])
     absent = ABSENT.search(message)
     if absent:
         return CorruptFileError("data file", at=absent[1], expected="a file", found="none")

@@ -48,7 +48,16 @@ from pktable.run.spark.relations import renewed
 from pktable.run.spark.session import described, in_ansi_mode, names_jobs, words_of
 from pktable.run.spark.shares import needed_columns, shares
 from pktable.run.spark.statements import changed_rows, divided_rows, source_frame
-from pktable.run.spark.types import for_spark, read_schema, spark_schema, with_times_of
+from pktable.run.spark.types import (
+    fine_columns,
+    flag_fields,
+    for_spark,
+    read_schema,
+    spark_schema,
+    whole_times,
+    with_flags,
+    with_times_of,
+)
 from pktable.run.spark.wire import (
     BLOBS,
     Batches,
@@ -163,8 +172,8 @@ class SparkRunner:
             place = [FILE, POSITION, ROW_ID] if row_ids else [FILE, POSITION]
             frames.append(_chosen(rows, [*query.columns, *place], native))
         if others:
-            fields = spark_schema([context.schema.field(name) for name in query.columns])
-            located = StructType([*fields, *PLACE_FIELDS, *([ROW_ID_FIELD] if row_ids else [])])
+            fields = [context.schema.field(name) for name in query.columns]
+            located = StructType([*spark_schema(fields), *PLACE_FIELDS, *([ROW_ID_FIELD] if row_ids else [])])
             columns, predicate = query.columns, query.predicate
             frames.append(
                 frame_of_pieces(
@@ -172,6 +181,7 @@ class SparkRunner:
                     others,
                     lambda part: located_rows(context, part, columns, predicate, row_ids=row_ids),
                     located,
+                    fine=fine_columns(fields),
                 )
             )
         frame = reduce(DataFrame.unionAll, frames)
@@ -187,10 +197,14 @@ class SparkRunner:
             with raised_here(), in_ansi_mode(self.session, can_fail=_can_fail(predicate)):
                 frames.append(native_scan(self.session, context, native, needed, predicate))
         if others or not frames:
-            schema = read_schema([context.schema.field(name) for name in needed])
+            fields = [context.schema.field(name) for name in needed]
             frames.append(
                 frame_of_pieces(
-                    self.session, others, lambda part: read_bucket(context, part, needed, predicate), schema
+                    self.session,
+                    others,
+                    lambda part: read_bucket(context, part, needed, predicate),
+                    read_schema(fields),
+                    fine=fine_columns(fields),
                 )
             )
         frame = reduce(DataFrame.unionAll, frames)
@@ -208,6 +222,7 @@ class SparkRunner:
             query.parts,
             lambda part: read_changes(context, part, query.columns, query.predicate, commits=query.commits),
             schema,
+            fine=fine_columns(fields),
         )
 
     @names_jobs("read")
@@ -306,8 +321,12 @@ class SparkRunner:
         Very few are mostly looked at, which takes no job as long as they are a local relation. Others become one
         partition, as they would be if they were read from a file of their size: then an aggregate takes no shuffle.
         """
-        schema = read_schema([context.schema.field(name) for name in rows.column_names])
-        frame = whole_frame(self.session, for_spark(rows), schema)
+        fields = [context.schema.field(name) for name in rows.column_names]
+        fine = fine_columns(fields)
+        schema = StructType([*read_schema(fields), *flag_fields(fine)])
+        frame = whole_frame(self.session, with_flags(rows, fine), schema)
+        if fine:  # Spark computes what is asked of a local relation before it leaves out columns
+            return whole_times(frame.coalesce(1), fine)
         return frame.coalesce(1) if VERY_FEW_ROWS < rows.num_rows <= ONE_TASK_ROWS else frame
 
 

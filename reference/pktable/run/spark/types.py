@@ -1,8 +1,8 @@
 """The table's types as Spark's, and Arrow data in the shape Spark accepts.
 
-Spark knows times to the microsecond, in one unit, and no length of strings. A time that it cannot hold
-without loss is refused by name instead of being rounded; others of the same column are not. A time of the day is a type
-of Spark since 4.1, in nanoseconds; before, a column of it is refused by name, and others of the table are read.
+Spark knows times to the microsecond, in one unit, and no length of strings. Whatever uses a time that it cannot hold
+without loss fails by name of the column; the time is not rounded. A time of the day is a type of Spark since 4.1, in
+nanoseconds; before, a column of it is refused by name, and others of the table are read.
 
 Clauses: TBL-8, TBL-11, RD-6, RD-30.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyspark
 from pktable_spec.errors import InvalidRequestError
 from pyspark.sql import DataFrame
@@ -41,6 +42,8 @@ PLAIN: dict[str, st.DataType] = {
 }
 TIME_OF_DAY = getattr(st, "TimeType", None)  # since Spark 4.1
 TIMES = {st.TimestampNTZType(), st.TimestampType()}
+FLAG = "__pktable_finer_"
+FINER = "a time is finer than microseconds, as Spark holds them; leave the column out or read without Spark"
 
 
 def expect_distinct(names: Iterable[str]) -> None:
@@ -179,6 +182,60 @@ def in_spark_units(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
+def fine_columns(fields: Sequence[Field]) -> tuple[str, ...]:
+    """Return the names of the columns that may hold times finer than microseconds."""
+    return tuple(field.name for field in fields if _is_fine(field.type))
+
+
+def _is_fine(kind: DataType) -> bool:
+    if kind.root in TIMESTAMPS:
+        return (kind.precision or 0) > 6
+    return any(_is_fine(child.type) for child in kind.children)
+
+
+def with_flags(table: pa.Table, fine: Sequence[str]) -> pa.Table:
+    """Return ``table`` in the units of Spark, and for each column of ``fine`` a flag that says which times are finer.
+
+    A column of arrays, maps or structs has one flag for all rows. `whole_times` takes the flags away.
+    """
+    flags = {}
+    for name in fine:
+        at, column = table.column_names.index(name), table[name]
+        wanted = in_spark_units(column.type)
+        if pa.types.is_timestamp(wanted):
+            cut = column.cast(wanted, safe=False)
+            finer = pc.fill_null(pc.not_equal(cut.cast(column.type), column), False)
+        else:
+            cut, is_cut = column, False
+            try:
+                column.cast(wanted)
+            except pa.ArrowInvalid:
+                cut, is_cut = pa.chunked_array([pa.nulls(len(column), wanted)]), True
+            finer = pa.repeat(pa.scalar(is_cut), len(column))
+        table, flags[FLAG + name] = table.set_column(at, name, cut), finer
+    table = for_spark(table)
+    for name, finer in flags.items():
+        table = table.append_column(name, finer)
+    return table
+
+
+def flag_fields(fine: Sequence[str]) -> list[st.StructField]:
+    """Return the fields of the columns that `with_flags` appends."""
+    return [st.StructField(FLAG + name, st.BooleanType()) for name in fine]
+
+
+def whole_times(frame: DataFrame, fine: Sequence[str]) -> DataFrame:
+    """Return ``frame`` without its flags. A query fails if it uses a time with a flag."""
+    if not fine:
+        return frame
+    columns = [F.col(quoted(name)) for name in frame.columns[: -len(fine)]]
+    for name in fine:
+        problem = F.raise_error(F.lit(f"pktable: column {name}: {FINER}"))
+        whole = F.when(F.col(quoted(FLAG + name)), problem).otherwise(F.col(quoted(name)))
+        columns[frame.columns.index(name)] = whole.alias(name)
+    return frame.select(columns)
+
+
 def for_spark(table: pa.Table) -> pa.Table:
     """Return ``table`` in the units of Spark. Raises InvalidRequestError where a time has nanoseconds."""
     columns = []
@@ -187,9 +244,6 @@ def for_spark(table: pa.Table) -> pa.Table:
         try:
             columns.append(column if wanted == field.type else column.cast(wanted))
         except pa.ArrowInvalid as error:
-            raise InvalidRequestError(
-                f"column {field.name}: expected times of microseconds, as Spark holds them, found {error}; "
-                f"leave the column out or read without Spark"
-            ) from None
+            raise InvalidRequestError(f"column {field.name}: {FINER}") from error
     fields = [field.with_type(column.type) for field, column in zip(table.schema, columns, strict=True)]
     return pa.table(columns, schema=pa.schema(fields))

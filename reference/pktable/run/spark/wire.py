@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 from pktable.format.arrow_values import with_masked
 from pktable.format.types import parse_columns, to_arrow
 from pktable.run.spark.errors import raised_here
-from pktable.run.spark.types import for_spark, spark_schema
+from pktable.run.spark.types import flag_fields, spark_schema, whole_times, with_flags
 from pktable.run.spark.workers import map_batches
 
 BLOBS = "blob binary"
@@ -82,11 +82,12 @@ def frame_of_pieces(
     read: Callable[[Piece], Iterator[pa.Table]],
     schema: StructType,
     *,
+    fine: Sequence[str] = (),
     spread: bool = False,
 ) -> DataFrame:
     """Return a lazy DataFrame of the rows that ``read`` yields of all ``pieces``, which pickle. Starts no job.
 
-    ``spread``: whether each piece is a task of its own.
+    ``fine``: the columns that may hold times finer than Spark's. ``spread``: whether each piece is a task of its own.
     """
     if not pieces:
         return session.createDataFrame([], schema)
@@ -94,7 +95,9 @@ def frame_of_pieces(
     def read_all(batches: Batches) -> Batches:
         for piece in unpickled(batches):
             for table in read(piece):
-                yield from for_spark(table).to_batches()
+                yield from with_flags(table, fine).to_batches()
 
     blobs = whole_frame(session, blob_table(list(pieces)))
-    return map_batches(blobs.repartition(len(pieces)) if spread else blobs, read_all, schema)
+    flagged = StructType([*schema.fields, *flag_fields(fine)])
+    frame = map_batches(blobs.repartition(len(pieces)) if spread else blobs, read_all, flagged)
+    return whole_times(frame, fine)
