@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,8 @@ from pktable import CorruptFileError, InvalidRequestError, Table
 from pktable.catalog.holds import BRANCH, new_hold
 from pktable.catalog.tag_times import TagTime, iso_text
 from pktable_spec.covers import covers
+
+from model_tests.commit.hooks import Hooked
 
 HOUR = 3_600_000
 
@@ -83,6 +85,20 @@ def test_a_tag_goes_when_its_time_is_over(table: Table, monkeypatch: pytest.Monk
     assert table.expire_tags(older_than=future) == ["ever"]
     assert [*table.tags()] == [hold]
     assert table.remove_orphans(older_than=time.time_ns() // 1_000_000 + HOUR) == []
+
+
+@covers("CMT-70")
+def test_a_tag_that_is_replaced_at_the_same_time_stays(table: Table) -> None:
+    for name in ("a", "b"):
+        table.create_tag(name, time_retained="1 ms")
+    time.sleep(0.01)
+
+    def meanwhile(delete: Callable[[], None]) -> None:
+        table.replace_tag("b", time_retained="1 h")
+        delete()
+
+    assert Table.open(table.path, store=Hooked("delete", "/tag-a", meanwhile)).expire_tags() == ["a"]
+    assert [*table.tags()] == ["b"]
 
 
 @covers("CMT-70")

@@ -157,10 +157,9 @@ class TableUpkeep:
         limit = None if older_than is None else millis_of(older_than, "older_than")
         self.catalog.expect_opened()
         found = expired_tags(self.catalog, limit, now_millis())
-        for name in () if dry_run else found:
-            with contextlib.suppress(SnapshotNotFoundError):  # deleted since
-                self.delete_tag(name)
-        return found
+        if dry_run:
+            return [*found]
+        return [name for name, data in found.items() if self.catalog.expiry.drop_tag_that_says(name, data)]
 
     def tags(self) -> dict[str, Snapshot]:
         """Return the snapshot that each tag keeps, by name. Clauses: TBL-60."""

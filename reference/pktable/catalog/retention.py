@@ -234,6 +234,14 @@ class Expiry:
         """Remove a tag, and the files that only it kept. Raises SnapshotNotFoundError. Clauses: CMT-17, CMT-31."""
         self._remove_tag(tag, self._snapshots.by_tag(tag))
 
+    def drop_tag_that_says(self, tag: str, data: bytes) -> bool:
+        """Remove a tag as above if its file still says ``data``; return whether it did. Clauses: CMT-70."""
+        with contextlib.suppress(SnapshotNotFoundError):  # removed since
+            if self._snapshots.tag_file(tag) == data:
+                self.drop_tag(tag)
+                return True
+        return False
+
     def _remove_tag(self, tag: str, kept: Snapshot) -> None:
         candidates = set(self._named(kept, tag))
         self._context.store.delete(self._context.paths.tag(tag))

@@ -310,9 +310,10 @@ class SnapshotLog:
 
     def by_tag(self, tag: str) -> Snapshot:
         """Return the snapshot that a tag keeps. Raises SnapshotNotFoundError."""
-        return decode_snapshot(self._tag_file(tag), at=self._paths.tag(tag))
+        return decode_snapshot(self.tag_file(tag), at=self._paths.tag(tag))
 
-    def _tag_file(self, tag: str) -> bytes:
+    def tag_file(self, tag: str) -> bytes:
+        """Return what the file of a tag says. Raises SnapshotNotFoundError."""
         try:
             return self._store.read(self._paths.tag(tag))
         except FileNotFoundError:
@@ -342,7 +343,7 @@ class SnapshotLog:
 
     def copy_tag(self, tag: str, name: str) -> None:
         """Give a tag a second name. Raises SnapshotNotFoundError, InvalidRequestError. Clauses: CMT-32."""
-        self._put_tag(name, self._tag_file(tag))
+        self._put_tag(name, self.tag_file(tag))
 
     def _put_tag(self, tag: str, data: bytes) -> None:
         if not self._store.put_if_absent(self._paths.tag(tag), data):

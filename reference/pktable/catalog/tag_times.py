@@ -92,25 +92,27 @@ def time_of(
     return TagTime(datetime.fromtimestamp(clock() / 1000), retained)
 
 
-def expired_tags(catalog: Catalog, older_than: int | None, now_millis: int) -> list[str]:
+def expired_tags(catalog: Catalog, older_than: int | None, now_millis: int) -> dict[str, bytes]:
     """Return the tags whose time is over, and those that are kept since before ``older_than``, in milliseconds.
 
-    Work that keeps files by a tag of its own removes that itself. Raises CorruptFileError. Clauses: CMT-70.
+    They come by name, in order, with what their files say. Work that keeps files by its own tag removes that itself.
+    Raises CorruptFileError. Clauses: CMT-70.
     """
-    store, paths, found = catalog.context.store, catalog.context.paths, []
-    for file in store.list_files(paths.tags):
+    store, paths, found = catalog.context.store, catalog.context.paths, {}
+    for file in sorted(store.list_files(paths.tags), key=lambda one: one.name):
         name = file.name.removeprefix(TAG)
         if name == file.name or kind_of_hold(name):
             continue
         path = paths.tag(name)
         try:
-            time = TagTime.of(store.read(path), path)
+            data = store.read(path)
         except FileNotFoundError:  # deleted since the listing
             continue
+        time = TagTime.of(data, path)
         old = older_than is not None and time.since(file.modified_millis) < older_than
         if old or time.is_over(file.modified_millis, now_millis):
-            found.append(name)
-    return sorted(found)
+            found[name] = data
+    return found
 
 
 def iso_text(duration: timedelta) -> str:
