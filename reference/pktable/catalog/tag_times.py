@@ -8,7 +8,6 @@ Clauses: CMT-32, CMT-70.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,11 +15,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from pktable_spec.errors import CorruptFileError, InvalidRequestError
+from pktable_spec.errors import InvalidRequestError
 from pktable_spec.options import parse_options
 
 from pktable.catalog.catalog import Catalog
 from pktable.catalog.holds import kind_of_hold
+from pktable.format.metadata.json_text import decode_json
 from pktable.format.metadata.snapshot import CREATED, RETAINED
 from pktable.format.paths import TAG
 
@@ -38,17 +38,9 @@ class TagTime:
     @classmethod
     def of(cls, data: bytes, at: str) -> TagTime:
         """Return what the file of a tag says. ``at``: its path. Raises CorruptFileError."""
-        fields = json.loads(data)
-        created, retained = fields.get(CREATED), fields.get(RETAINED)
-        try:
-            return cls(_wall_clock(created), _duration(retained))
-        except (TypeError, ValueError, OverflowError):
-            raise CorruptFileError(
-                f"{CREATED} and {RETAINED}",
-                at=at,
-                expected="a date and time, and seconds",
-                found=(created, retained),
-            ) from None
+        json = decode_json(data, at=at)
+        created = json.optional(CREATED, "a date and time", _wall_clock)
+        return cls(created, json.optional(RETAINED, "seconds", _duration))
 
     def fields(self) -> dict[str, Any]:
         """Return what `of` reads, as Paimon writes it."""
@@ -73,10 +65,9 @@ class TagTime:
 def time_of(
     retained: str | timedelta | None, default_millis: int | None, clock: Callable[[], int]
 ) -> TagTime:
-    """Return the time of a tag that is made now. ``retained``: as of `Table.create_tag`; ``default_millis``: if
-    it is None. ``clock``: milliseconds.
+    """Return the time of a tag that is made now. ``retained``: as of `Table.create_tag`. Raises InvalidRequestError.
 
-    Raises InvalidRequestError.
+    ``default_millis``: how long it is kept if ``retained`` is None. ``clock``: milliseconds.
     """
     if retained is None and default_millis is None:
         return TagTime()
@@ -125,20 +116,19 @@ def iso_text(duration: timedelta) -> str:
     return "PT" + (f"{hours}H" if hours else "") + (f"{minutes}M" if minutes else "") + last
 
 
-def _wall_clock(stored: Any) -> datetime | None:
+def _wall_clock(stored: Any) -> datetime:
     """Read the parts of a date and time, the last one nanoseconds, or ISO text."""
-    if stored is None:
-        return None
     if isinstance(stored, str):
-        return datetime.fromisoformat(stored[:26])
-    year, month, day, hour, minute, second, nanos = [*stored, 0, 0, 0, 0][:7]
-    return datetime(year, month, day, hour, minute, second, nanos // 1000)
+        found = datetime.fromisoformat(stored[:26])
+    else:
+        year, month, day, hour, minute, second, nanos = [*stored, 0, 0, 0, 0][:7]
+        found = datetime(year, month, day, hour, minute, second, nanos // 1000)
+    found.timestamp()  # or it is too long ago
+    return found
 
 
-def _duration(stored: Any) -> timedelta | None:
+def _duration(stored: Any) -> timedelta:
     """Read seconds, or ISO text."""
-    if stored is None:
-        return None
     if not isinstance(stored, str):
         return timedelta(seconds=stored)
     found = ISO.fullmatch(stored)

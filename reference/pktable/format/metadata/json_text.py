@@ -12,8 +12,8 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
 
 from pktable_spec.errors import CorruptFileError
 
@@ -22,6 +22,8 @@ from pktable.format.bounds import MOST_JSON_BYTES, is_file_name
 CHECKSUM: Final = re.compile(rb',\s*"pktable\.crc32"\s*:\s*(\d{1,10})\s*\}\s*\Z')
 CRC: Final = "pktable.crc32"
 GREATEST_LONG: Final = (1 << 63) - 1
+
+Read = TypeVar("Read")
 
 
 def encode_json(fields: Mapping[str, object]) -> bytes:
@@ -85,6 +87,14 @@ class JsonObject:
         if type(value) is not int or not -GREATEST_LONG - 1 <= value <= GREATEST_LONG:
             raise self._wrong(name, "an integer", value)
         return value
+
+    def optional(self, name: str, what: str, read: Callable[[Any], Read]) -> Read | None:
+        """Return what ``read`` makes of a field, None without one. ``what``: what ``read`` takes."""
+        value = self._fields.get(name)
+        try:
+            return None if value is None else read(value)
+        except (ArithmeticError, TypeError, ValueError):
+            raise self._wrong(name, what, value) from None
 
     def text(self, name: str) -> str:
         """Return a required text, not empty."""
