@@ -90,6 +90,21 @@ def test_a_dynamic_overwrite_replaces_the_partitions_of_its_rows(tmp_path: Path,
         table.overwrite(dicts(ROWS), where="p = 'a'", dynamic=True)
 
 
+@covers("STM-7")
+@pytest.mark.parametrize("keyed", [True, False])
+def test_rows_are_removed_by_a_condition_and_whole_partitions_without_writing_files(
+    tmp_path: Path, keyed: bool
+) -> None:
+    table = made(tmp_path, keyed=keyed)
+    before = _files(table)
+    assert table.truncate(where="p = 'c'") is None
+    assert table.truncate(where="p < 'b'") is not None
+    assert rows(table) == [(3, 3, "b")]
+    assert _files(table) == {"b": before["b"]}
+    assert table.truncate(where="n = 3") is not None
+    assert rows(table) == []
+
+
 @covers("WH-20")
 @pytest.mark.parametrize("keyed", [True, False])
 def test_a_compaction_takes_the_partitions_of_its_condition(tmp_path: Path, keyed: bool) -> None:

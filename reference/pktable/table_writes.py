@@ -216,9 +216,14 @@ class TableWrites(ABC):
         return self._statements.rescale(self.catalog.context.condition(where), CommitId.given(commit_id))
 
     @measured("truncate")
-    def truncate(self, *, commit_id: CommitId | None = None) -> Result | None:
-        """Remove all rows; return the id of the snapshot after it, None if there were none. Clauses: STM-7."""
-        return self.overwrite(self.catalog.context.schema.arrow_schema.empty_table(), commit_id=commit_id)
+    def truncate(self, *, where: Any = None, commit_id: CommitId | None = None) -> Result | None:
+        """Remove all rows, or with ``where`` those that satisfy it. Files of whole partitions go as they are.
+
+        Returns the id of the snapshot after it, None if there was no file to remove. Raises as `overwrite`.
+        Clauses: STM-7, WH-20.
+        """
+        nothing = self.catalog.context.schema.arrow_schema.empty_table()
+        return self.overwrite(nothing, where=where, commit_id=commit_id)
 
     @measured("write_changes")
     def write_changes(self, rows: Any, *, row_kind: str, commit_id: CommitId | None = None) -> Result | None:

@@ -109,7 +109,7 @@ def _dropped_partitions(queries: Queries, table: Table, words: Words) -> Change:
         holds.append(where_partition(read_partition(queries, words, table.schema)))
     words.take("PURGE")
     where = " OR ".join(f"({one})" for one in holds)
-    return partial(table.overwrite, table.schema.arrow_schema.empty_table(), where=where)
+    return partial(table.truncate, where=where)
 
 
 def _addition(table: Table, parts: Sequence[Words]) -> Change:

@@ -255,7 +255,7 @@ def truncate(queries: Queries, words: Words) -> DataFrame | None:
     if words.take("PARTITION"):
         where = where_partition(read_partition(queries, words, table.schema))
         words.expect_end()
-        return outcome(queries, table.overwrite(table.schema.arrow_schema.empty_table(), where=where))
+        return outcome(queries, table.truncate(where=where))
     words.expect_end()
     return _truncated(queries, table)
 
