@@ -12,6 +12,7 @@ import pytest
 from pktable import CorruptFileError, InvalidRequestError, Table
 from pktable.run.spark import write
 from pktable.run.spark.runner import SparkRunner
+from pktable.run.spark.session import with_setting
 from pktable.store.file_io import LocalFileIO
 from pktable_spec.covers import covers
 from pyspark.errors import PySparkException
@@ -100,6 +101,16 @@ def test_rows_of_many_partitions_are_numbered_in_their_order_however_they_travel
         "a bucket has one run, however small the buffer is"
     )
     assert sum(file.max_sequence_number + 1 for live in files.values() for file in live) == 2000
+
+
+@covers("TBL-6")
+def test_a_session_without_a_limit_of_batches_is_served(table: Table) -> None:
+    spark = spark_session()
+    with with_setting(spark, BATCH_ROWS, lambda _: "0"):
+        table.upsert([{"p": "a", "k": key, "v": "x"} for key in range(3)])
+        table.update({"v": "soundex(v)"}, where="k = 1", by_spark=True)
+        assert content(table) == {("a", 0): "x", ("a", 1): "X000", ("a", 2): "x"}
+        assert spark.conf.get(BATCH_ROWS) == "0"
 
 
 @covers("TBL-8", "CMT-12")

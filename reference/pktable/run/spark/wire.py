@@ -18,9 +18,11 @@ from pyspark.sql.types import StructType
 from pktable.format.arrow_values import with_masked
 from pktable.format.types import parse_columns, to_arrow
 from pktable.run.spark.errors import raised_here
+from pktable.run.spark.session import with_setting
 from pktable.run.spark.types import flag_fields, spark_schema, whole_times, with_flags
 from pktable.run.spark.workers import map_batches
 
+BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 BLOBS = "blob binary"
 """The schema of a frame of pickled values, one a row."""
 
@@ -32,9 +34,13 @@ def whole_frame(session: SparkSession, table: pa.Table, schema: StructType | Non
 
     ``schema``: None for the one that Spark takes from the table. Spark gets one chunk, because it silently loses
     rows of several: those after an empty chunk (without Connect, up to 4.3), those after the first (Connect 4.0.0).
-    Clauses: TBL-6.
+    Where the session asks for batches without a limit, Spark fails here, so they get its default. Clauses: TBL-6.
     """
-    return session.createDataFrame(with_masked(table).combine_chunks(), schema)
+    whole = with_masked(table).combine_chunks()
+    if not hasattr(session, "sparkContext"):  # Connect does not ask that setting
+        return session.createDataFrame(whole, schema)
+    with with_setting(session, BATCH_ROWS, lambda rows: rows if int(rows) > 0 else "10000"):
+        return session.createDataFrame(whole, schema)
 
 
 def frame_of_rows(session: SparkSession, columns: str, rows: Iterable[tuple[object, ...]]) -> DataFrame:
