@@ -289,6 +289,9 @@ def test_tables_are_defined_shown_altered_and_dropped(lake: Any) -> None:
     extended = rows(lake, "DESC TABLE EXTENDED db.made")
     assert ("Comment", "new", "") in extended
     assert rows(lake, "SHOW PARTITIONS made") == [("dt=x",), ("dt=y",)]
+    lake.sql("INSERT INTO made (id, city, dt) SELECT 9, 'Nice', '20240228'")
+    expire = "CALL sys.expire_partitions('made', '7 d', 'yyyyMMdd')"
+    assert [rows(lake, expire) for _ in range(2)] == [[("dt=20240228",)], []]
     assert rows(lake, "SHOW COLUMNS IN copy")[0] == ("amount",)
     assert rows(lake, "SHOW TBLPROPERTIES copy ('bucket')") == [("bucket", "2")]
     lake.sql("ALTER TABLE copy RENAME TO other")

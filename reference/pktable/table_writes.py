@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any
 
 from pktable_spec.errors import InvalidRequestError
@@ -14,6 +15,8 @@ from pktable.catalog.arguments import expect_flag
 from pktable.catalog.catalog import Catalog
 from pktable.catalog.changes import CommitId
 from pktable.catalog.effects import Result, Tally
+from pktable.catalog.partition_times import old_partitions
+from pktable.catalog.state import TableState
 from pktable.dml import Statements
 from pktable.evolving import evolved_rows
 from pktable.format.metadata.schema import TableSchema
@@ -199,6 +202,52 @@ class TableWrites(ABC):
         if not self._statements.is_about_partitions(where):
             self._statements.expect_engine(updates=True, deletes=True)
         return self._statements.overwrite(rows, where, CommitId.given(commit_id), dynamic=dynamic)
+
+    @measured("expire_partitions")
+    def expire_partitions(
+        self,
+        expiration_time: str | timedelta | None = None,
+        *,
+        timestamp_pattern: str | None = None,
+        timestamp_formatter: str | None = None,
+        expire_strategy: str | None = None,
+        max_expires: int | None = None,
+        dry_run: bool = False,
+        commit_id: CommitId | None = None,
+    ) -> list[dict[str, str]]:
+        """Remove the partitions whose values say a time that is longer ago than ``expiration_time``, such as "7 d".
+
+        The first partition column says it, or what ``timestamp_pattern`` such as "$day $hour:00:00" makes of them all:
+        as 2024-05-01, with 12:00:00 or without, or as ``timestamp_formatter`` says in letters of Java, such as
+        yyyyMMdd. It is compared with the clock on the wall. Partitions that say no time stay. All of these are by
+        default as the options of the table say, `partition.expiration-time` and the like; at most ``max_expires`` go,
+        by default 100. ``dry_run``: change nothing.
+        Returns the values of each such partition as text, by column. Raises InvalidRequestError, CommitConflictError.
+        Clauses: STM-17.
+        """
+        self.catalog.expect_writable()
+        expect_flag("dry_run", dry_run)
+        find = old_partitions(
+            self.catalog.context,
+            datetime.now(),
+            expiration_time=expiration_time,
+            strategy=expire_strategy,
+            pattern=timestamp_pattern,
+            formatter=timestamp_formatter,
+            most=max_expires,
+        )
+        found: dict[bytes, dict[str, str]] = {}
+
+        def chosen(state: TableState) -> dict[bytes, dict[str, str]]:
+            found.clear()
+            found.update(find(state))
+            return found
+
+        if dry_run:
+            chosen(self.catalog.state())
+        else:
+            self._statements.remove_partitions(chosen, CommitId.given(commit_id))
+        return [*found.values()]
 
     @measured("rescale")
     def rescale(self, *, where: Any = None, commit_id: CommitId | None = None) -> Result | None:

@@ -423,7 +423,7 @@ OPTIONS: Final = (
     Option("orc.timestamp-ltz.legacy.type", HARMLESS, None,
            "Whether ORC files hold instants shifted by the zone of a JVM; they are read as in a JVM in UTC."),
     Option("partition.expiration-time", HARMLESS, None,
-           "The age from which an expiry drops a partition; reads show it until then."),
+           "The age from which `expire_partitions` removes a partition; reads show it until then."),
     Option("record-level.expire-time", HARMLESS, None,
            "The age from which a compaction of Paimon may drop a row; here it keeps it."),
     Option("table-read.sequence-number.enabled", HARMLESS, None,

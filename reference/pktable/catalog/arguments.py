@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
+from datetime import timedelta
 from typing import Final
 
 import numpy as np
 from pktable_spec.errors import InvalidRequestError
-from pktable_spec.options import Effect, option_named
+from pktable_spec.options import Effect, option_named, parse_options
 
 GREATEST_LIMIT: Final = (1 << 31) - 1
 
@@ -29,6 +31,20 @@ def ignored_options(given: str | Sequence[str]) -> tuple[str, ...]:
         if option is not None and option.effect is Effect.IMPLEMENTED:
             raise InvalidRequestError(f"ignore_options: expected options that reads refuse, found {name}")
     return tuple(names)
+
+
+def duration_of(name: str, value: object) -> timedelta:
+    """Return a timedelta, or a text such as "7 d" as one. Raises InvalidRequestError unless it is more than 0."""
+    found = value
+    if isinstance(value, str):
+        with suppress(InvalidRequestError, OverflowError):
+            millis = parse_options({"snapshot.time-retained": value}).snapshot_retained_millis
+            found = timedelta(milliseconds=millis or 0)
+    if not isinstance(found, timedelta) or found <= timedelta(0):
+        raise InvalidRequestError(
+            f"{name}: expected a timedelta or a time such as '7 d', more than 0, found {value!r}"
+        )
+    return found
 
 
 def expect_limit(limit: object) -> None:

@@ -10,14 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from pktable_spec.errors import InvalidRequestError
-from pktable_spec.options import parse_options
-
+from pktable.catalog.arguments import duration_of
 from pktable.catalog.catalog import Catalog
 from pktable.catalog.holds import kind_of_hold
 from pktable.format.metadata.json_text import decode_json
@@ -69,18 +66,11 @@ def time_of(
 
     ``default_millis``: how long it is kept if ``retained`` is None. ``clock``: milliseconds.
     """
-    if retained is None and default_millis is None:
-        return TagTime()
-    with suppress(InvalidRequestError, OverflowError):
-        if isinstance(retained, str):
-            default_millis = parse_options({"tag.default-time-retained": retained}).tag_retained_millis
-        if retained is None or isinstance(retained, str):
-            retained = timedelta(milliseconds=default_millis or 0)
-    if not isinstance(retained, timedelta) or retained <= timedelta(0):
-        raise InvalidRequestError(
-            f"time_retained: expected a timedelta or a time such as '7 d', more than 0, found {retained!r}"
-        )
-    return TagTime(datetime.fromtimestamp(clock() / 1000), retained)
+    if retained is None:
+        if default_millis is None:
+            return TagTime()
+        retained = f"{default_millis} ms"
+    return TagTime(datetime.fromtimestamp(clock() / 1000), duration_of("time_retained", retained))
 
 
 def expired_tags(catalog: Catalog, older_than: int | None, now_millis: int) -> dict[str, bytes]:

@@ -156,6 +156,11 @@ def _create_tag_from_timestamp(
     return [(given["tag"], later[0].id, later[0].time_millis, watermark)]
 
 
+def _expire_partitions(queries: Queries, table: Table, given: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    found = table.expire_partitions(**given)
+    return [(", ".join(f"{name}={value}" for name, value in one.items()),) for one in found]
+
+
 def _expire_tags(queries: Queries, table: Table, given: Mapping[str, Any]) -> list[tuple[Any, ...]]:
     limit = _millis(queries, given["older_than"]) if "older_than" in given else None
     return [(name,) for name in table.expire_tags(older_than=limit)]
@@ -241,6 +246,18 @@ PROCEDURES: Final[Mapping[str, Procedure]] = {
     "rename_tag": Procedure({"tag": str, "target_tag": str}, ("tag", "target_tag"), RESULT, _rename_tag),
     "replace_tag": Procedure(
         {"tag": str, "snapshot": int, "time_retained": str}, ("tag",), RESULT, _replace_tag
+    ),
+    "expire_partitions": Procedure(
+        {
+            "expiration_time": str,
+            "timestamp_formatter": str,
+            "timestamp_pattern": str,
+            "expire_strategy": str,
+            "max_expires": int,
+        },
+        (),
+        "expired_partitions STRING",
+        _expire_partitions,
     ),
     "expire_tags": Procedure({"older_than": str}, (), "expired_tags STRING", _expire_tags),
     "create_branch": Procedure(
