@@ -2,7 +2,8 @@
 
 An offset says up to which snapshot the stream has read. Ids are used again after a rollback, so the offset also holds
 the name of the snapshot's delta manifest list, which no other snapshot has. It also holds the number of the fence that
-its writer knew, which shows a rollback even after the snapshot has expired.
+its writer knew, which shows a rollback even after the snapshot has expired. The time at which the table was made shows
+another table in its place.
 
 A batch is a function of its two offsets and the options. So Spark, which keeps the offsets, can ask for it again. The
 first batch begins at `NOTHING`; where it begins in the table is for the option ``scan.mode`` to say:
@@ -75,15 +76,6 @@ ANEW: Final = (
 )
 
 logger = logging.getLogger("pktable")
-
-
-def offset_of(snapshot: Snapshot) -> Offset:
-    """Return the offset of a stream that has read up to ``snapshot``."""
-    return {
-        "snapshot": snapshot.id,
-        "manifests": snapshot.delta_manifest_list,
-        "fence": snapshot.fence,
-    }
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -166,11 +158,25 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return start or NOTHING
         most = getattr(limit, "max_files", None)
         if most is None or start is None:
-            return offset_of(latest)
+            return self._offset_of(latest)
         read = self._begin if start == NOTHING else start["snapshot"]
         if read is None or read + most >= latest.id:
-            return offset_of(latest)
-        return offset_of(self._limited(read + most, latest))
+            return self._offset_of(latest)
+        return self._offset_of(self._limited(read + most, latest))
+
+    def _offset_of(self, snapshot: Snapshot) -> Offset:
+        """Return the offset of a stream that has read up to ``snapshot``."""
+        return {
+            "snapshot": snapshot.id,
+            "manifests": snapshot.delta_manifest_list,
+            "fence": snapshot.fence,
+            "table": self._made,
+        }
+
+    @property
+    def _made(self) -> int:
+        schemas = self._catalog.context.schemas
+        return schemas[min(schemas)].time_millis
 
     def _waits(self, latest: Snapshot) -> bool:
         """Whether the snapshot is still to come with which the options say that the stream begins."""
@@ -283,6 +289,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         snapshots, id = self._catalog.snapshots, start["snapshot"]
         if not self._fails:
             return
+        if start.get("table", self._made) != self._made:
+            raise InvalidRequestError(
+                f"readStream: another table has taken the place of the one that the stream has read; {ANEW}"
+            )
         latest = snapshots.latest()
         if latest is not None and latest.id >= id:
             # What a rollback needs to know of a snapshot, which may have expired, is in the offset.
