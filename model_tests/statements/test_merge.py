@@ -412,3 +412,14 @@ def test_a_merge_reads_only_the_files_its_source_can_match(tmp_path: Path) -> No
     assert read == [1, 8, 0]
     assert table.count(where="n = 1") == 1
     assert table.count(where="n = 5") == 999
+
+
+@pytest.mark.parametrize("name", ["b`k", "a.b", "`"])
+def test_a_key_of_any_name_is_merged_on(tmp_path: Path, name: str) -> None:
+    table = Table.create(
+        tmp_path / "t", pa.schema([(name, pa.int64()), ("v", pa.int64())]), primary_key=[name]
+    )
+    table.upsert([{name: 1, "v": 1}, {name: 2, "v": 2}])
+    table.merge([{name: 1, "v": 9}], on=[name]).when_matched_update_all().execute()
+    table.overwrite([{name: 2, "v": 8}], where="v < 9")
+    assert sorted(row["v"] for row in table.to_arrow().to_pylist()) == [8, 9]

@@ -276,3 +276,23 @@ def test_a_condition_without_columns_is_about_rows(tmp_path: Path) -> None:
     assert found(table) == ["eu3"]
     with pytest.raises(InvalidRequestError, match="does not satisfy 'FALSE'"):
         table.overwrite(rows("eu", 4), where="FALSE")
+
+
+@pytest.mark.spark
+@covers("STM-10", "TBL-8")
+@pytest.mark.parametrize("key", [["region", "id"], None])
+def test_rows_of_a_frame_have_the_columns_of_the_table(tmp_path: Path, key: list[str] | None) -> None:
+    spark = spark_session()
+    table = Table.create(tmp_path / "t", "region STRING, id INT, v STRING", primary_key=key, spark=spark)
+    table.put(rows("eu", 1))
+    frame = spark.createDataFrame([("eu", 1, "x", "lost")], "region STRING, id INT, v STRING, w STRING")
+    for given, message in (
+        (frame, "column w is not in the table"),
+        (frame.drop("v", "w"), "column v is missing"),
+        (frame.selectExpr("region", "id", "v AS V"), "V must be written v"),
+    ):
+        with pytest.raises(InvalidRequestError, match=message):
+            table.overwrite(given, where="id = 1")
+    assert found(table) == ["eu1"]
+    table.overwrite(frame.select("v", "id", "region"), where="id = 1")
+    assert found(table) == ["x"]

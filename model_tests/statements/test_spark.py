@@ -190,3 +190,13 @@ def test_jobs_say_what_they_do_to_which_table(tmp_path: Path) -> None:
     names = {one.get() for one in found if one.isDefined()}
     assert {f"pktable: write to {path}", f"pktable: check {path}"} <= names
     assert session.sparkContext.getLocalProperty("spark.job.description") is None
+
+
+@pytest.mark.parametrize("runner", ["local", "spark"])
+def test_a_frame_without_columns_has_no_rows_to_merge(tmp_path: Path, runner: str) -> None:
+    spark = spark_session()
+    opened = Table.create(tmp_path / "t", COLUMNS, primary_key="id", spark=spark)
+    opened.upsert([{"id": 1, "g": 1, "n": 1, "s": "x"}])
+    table = Table.open(tmp_path / "t", spark=spark, runner=runner)
+    assert table.merge(spark.range(2).select(), on="id").when_matched_delete().execute() is None
+    assert table.count() == 1

@@ -108,6 +108,23 @@ def test_a_table_that_replaced_one_takes_no_rows_by_the_handle_of_the_former(
     assert Warehouse(tmp_path).table("t").schema == other.schema
 
 
+@covers("TBL-60")
+def test_a_table_that_replaced_one_is_not_called_damaged(tmp_path: Path) -> None:
+    lake = Warehouse(tmp_path)
+    table = lake.create_table("t", COLUMNS, primary_key="id")
+    for _ in range(5):
+        table.upsert(ROW)
+    table.expire_snapshots(retain_last=2)
+    lake.drop_table("t")
+    other = lake.create_table("t", "id BIGINT, n STRING", primary_key="id")
+    for _ in range(4):
+        other.upsert([{"id": 1, "n": "new"}])
+    other.expire_snapshots(retain_last=2)  # so that no snapshot is left by the fences that the handle knows
+    for _ in range(2):
+        with pytest.raises(InvalidRequestError, match=REPLACED):
+            table.upsert(ROW)
+
+
 def _replaced(path: Path) -> Table:
     """Return the handle of a table of two rows whose place another one has taken since."""
     lake = Warehouse(path)

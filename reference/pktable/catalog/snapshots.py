@@ -143,6 +143,8 @@ class SnapshotLog:
         return found
 
     def _gap(self, missing: int) -> CorruptFileError:
+        """Return the error for a gap. Raises InvalidRequestError if what is known is of another table."""
+        self.fences.expect_opened()
         return CorruptFileError(
             "snapshots", at=self._paths.snapshots, expected=f"{SNAPSHOT}{missing}", found="none"
         )

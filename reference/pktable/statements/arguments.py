@@ -18,8 +18,9 @@ from pktable_spec.errors import InvalidRequestError
 from pktable_spec.options import parse_options
 
 from pktable.format.metadata.schema import TableSchema
+from pktable.format.type_text import quoted
 from pktable.format.types import Field, from_arrow, to_arrow
-from pktable.ingest.changes import conform
+from pktable.ingest.changes import ChangeKind, as_changes, conform
 from pktable.ingest.sources import as_arrow, is_spark_frame, plain_frame, untyped_rows
 from pktable.predicate import Predicate
 from pktable.predicate.literals import general
@@ -99,7 +100,7 @@ def join_condition(on: str | Sequence[str], names: Names) -> Expression | SparkT
             f"on: expected columns of target and source, found {', '.join(absent) or 'none'}"
         )
     left, right = names.aliases
-    equal = " AND ".join(f"{left}.`{name}` = {right}.`{name}`" for name in given)
+    equal = " AND ".join(f"{left}.{quoted(name)} = {right}.{quoted(name)}" for name in given)
     return names.condition(equal, what="on")
 
 
@@ -120,7 +121,7 @@ def accept_source(rows: Any, schema: TableSchema) -> Any:
             raise InvalidRequestError(
                 "source: a streaming DataFrame cannot be merged at once; use foreachBatch"
             )
-        return frame
+        return frame if frame.columns else schema.arrow_schema.empty_table()
     try:
         table = untyped_rows(rows, schema)
     except InvalidRequestError as error:
@@ -137,6 +138,9 @@ def expect_all(rows: Any, where: str, predicate: Predicate, schema: TableSchema)
     It runs a DataFrame. The one that is returned fails if it has other rows when it runs again. Clauses: STM-10.
     """
     if is_spark_frame(rows):
+        found = source_types(rows).items()
+        no_rows = pa.schema([pa.field(name, kind) for name, kind in found]).empty_table()
+        as_changes(no_rows, schema, ChangeKind(whole=True))  # the columns must be those of the table
         text = spark_text(predicate.root)
         other = as_arrow(rows.where(f"NOT coalesce({text}, false)").limit(1))
         message = spark_text(Literal(f"{OUTSIDE} does not satisfy {where!r}", STRING))
