@@ -7,6 +7,7 @@ from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pktable import InvalidRequestError, Table
 from pktable.catalog.partition_times import PartitionTimes
@@ -43,7 +44,7 @@ def test_partitions_go_when_their_time_is_long_ago(tmp_path: Path, keyed: bool) 
     put(rows((OLD, "1"), (OLD, "2"), (NEW, "1"), ("soon", "1"), ("2024-02-30", "1")))
     expected = [{"day": OLD, "hour": "1"}, {"day": OLD, "hour": "2"}]
     assert table.expire_partitions("7 d", dry_run=True) == expected
-    assert table.expire_partitions("99999 d") == []
+    assert table.expire_partitions("99999 d") == table.expire_partitions(timedelta.max) == []
     assert len(days(table)) == 5
     before = len(table.snapshots())
     assert table.expire_partitions("7 d", max_expires=1) == expected[:1]
@@ -80,13 +81,32 @@ def test_options_of_the_table_say_what_the_arguments_leave_out(tmp_path: Path) -
         ("DATE", date(2024, 2, 28)),
         ("TIMESTAMP(3)", datetime(2024, 2, 28, 12)),
         ("TIMESTAMP_LTZ(6)", datetime(2024, 2, 28, 12, tzinfo=timezone.utc)),
+        ("TIMESTAMP_LTZ(9)", datetime(2024, 2, 28, 12, tzinfo=timezone.utc)),
     ],
 )
 def test_columns_of_times_say_them_as_they_are(tmp_path: Path, kind: str, old: Any) -> None:
     table = made(tmp_path, keyed=False, kind=kind, **{"partition.timestamp-formatter": "yyyyMMdd"})
-    table.append(rows((old, "1"), (old.replace(year=2999), "1"), (None, "1")))
-    assert table.expire_partitions("7 d") == [{"day": str(old), "hour": "1"}]
+    table.append(rows((old, "1"), (old.replace(year=2200), "1"), (None, "1")))
+    is_point = isinstance(old, datetime) and old.tzinfo is not None
+    local = old.astimezone().replace(tzinfo=None) if is_point else old
+    assert table.expire_partitions("7 d") == [{"day": str(local), "hour": "1"}]
     assert len(days(table)) == 2
+
+
+@covers("STM-17")
+def test_a_date_beyond_those_of_python_keeps_its_partition(tmp_path: Path) -> None:
+    table = made(tmp_path, keyed=False, kind="DATE")
+    late = pa.array([5_000_000], pa.int32()).cast(pa.date32())
+    table.append(pa.table({"id": pa.array([1], pa.int32()), "day": late, "hour": ["1"]}))
+    table.append(rows((date(2024, 2, 28), "1")))
+    assert len(table.expire_partitions("7 d")) == table.count() == 1
+
+
+@covers("STM-17")
+def test_the_oldest_go_first_whatever_their_text(tmp_path: Path) -> None:
+    table = made(tmp_path, keyed=False)
+    table.append(rows(("2024-10-1", "1"), ("2024-9-1", "1"), ("2024-11-1", "1")))
+    assert [one["day"] for one in table.expire_partitions("7 d", max_expires=2)] == ["2024-9-1", "2024-10-1"]
 
 
 @covers("STM-17")
@@ -141,6 +161,16 @@ def test_a_formatter_is_read_as_java_reads_it(
         ({"expiration_time": "1 d", "timestamp_formatter": "yyyy-MMM-dd"}, "'MMM' is not supported"),
         ({"expiration_time": "1 d", "timestamp_formatter": "yyyyMMddTHH"}, "'T' is not supported"),
         ({"expiration_time": "1 d", "timestamp_formatter": "yyyyMMddyyyy"}, "'yyyy' is not supported"),
+        ({"expiration_time": "1 d", "timestamp_formatter": "yyyy-MM-dd[ HH]"}, r"'\[' is not supported"),
+        ({"expiration_time": "1 d", "timestamp_formatter": "yyyy-MM-dd'T"}, '"\'" is not supported'),
+        (
+            {"expiration_time": "1 d", "timestamp_formatter": 8},
+            "timestamp-formatter: expected a text, found 8",
+        ),
+        (
+            {"expiration_time": "1 d", "timestamp_pattern": "$dya"},
+            r"\$dya is no partition column; those are day, hour",
+        ),
     ],
 )
 def test_arguments_that_say_no_time_are_refused(

@@ -102,6 +102,33 @@ def test_a_tag_that_is_replaced_at_the_same_time_stays(table: Table) -> None:
 
 
 @covers("CMT-70")
+def test_a_tag_that_is_replaced_while_tags_are_looked_at_is_no_older_one(table: Table) -> None:
+    for name in ("a", "b"):
+        table.create_tag(name)
+        os.utime(Path(table.path, "tag", f"tag-{name}"), (0, 0))
+
+    def meanwhile(read: Callable[[], bytes]) -> bytes:
+        table.replace_tag("b")
+        return read()
+
+    opened = Table.open(table.path, store=Hooked("read", "/tag-b", meanwhile))
+    assert opened.expire_tags(older_than="2020-01-01") == ["a"]
+    assert [*table.tags()] == ["b"]
+
+
+@covers("CMT-70")
+def test_a_tag_that_says_only_how_long_begins_with_its_file(table: Table) -> None:
+    table.create_tag("one", time_retained="1 h")
+    file = Path(table.path, "tag", "tag-one")
+    fields = stored(table, "one")
+    del fields["pktable.crc32"], fields["tagCreateTime"]
+    file.write_text(json.dumps(fields))
+    assert table.expire_tags() == []
+    os.utime(file, (0, 0))
+    assert table.expire_tags() == ["one"]
+
+
+@covers("CMT-70")
 @pytest.mark.parametrize(("made", "judged"), [("UTC+12", "UTC-12"), ("UTC-12", "UTC+12")])
 def test_a_tag_of_another_zone_is_not_deleted_too_early(
     table: Table, monkeypatch: pytest.MonkeyPatch, made: str, judged: str

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 import pyarrow as pa
-from pktable_spec.errors import InvalidRequestError
+from pktable_spec.errors import InvalidRequestError, SnapshotNotFoundError
 
 from pktable.catalog.as_of import LATEST, AsOf
 from pktable.catalog.catalog import Catalog
@@ -25,6 +25,7 @@ from pktable.context import TableContext
 from pktable.format.binary_row import decode_row
 from pktable.format.metadata.manifest import DataFileMeta
 from pktable.format.metadata.schema import encode_schema
+from pktable.format.metadata.snapshot import decode_snapshot
 from pktable.format.metadata.stats import decode_stats
 from pktable.format.paths import BRANCH
 from pktable.lsm.bucket import BucketId
@@ -63,9 +64,12 @@ def _options(catalog: Catalog) -> Iterator[Row]:
 def _tags(catalog: Catalog) -> Iterator[Row]:
     context = catalog.context
     for name in catalog.snapshots.tags():
-        one = catalog.snapshots.by_tag(name)
         path = context.paths.tag(name)
-        time = TagTime.of(context.store.read(path), path)
+        try:
+            data = catalog.snapshots.tag_file(name)
+        except SnapshotNotFoundError:  # deleted since the listing
+            continue
+        one, time = decode_snapshot(data, at=path), TagTime.of(data, path)
         made = time.created and time.created.replace(tzinfo=timezone.utc)
         counts = (one.id, one.schema_id, one.time_millis, one.total_record_count)
         yield name, *counts, made, None if time.retained is None else iso_text(time.retained)

@@ -122,7 +122,7 @@ class TableUpkeep:
         if found is None:
             raise InvalidRequestError(f"tag {name!r}: the table has no snapshot yet")
         self.catalog.snapshots.read(found)
-        time_of(time_retained, None, now_millis)
+        time_of(time_retained, self.catalog.context.options.tag_retained_millis, now_millis)
         self.delete_tag(name)
         self.create_tag(name, snapshot=found, time_retained=time_retained)
 

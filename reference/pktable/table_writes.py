@@ -219,7 +219,8 @@ class TableWrites(ABC):
 
         The first partition column says it, or what ``timestamp_pattern`` such as "$day $hour:00:00" makes of them all:
         as 2024-05-01, with 12:00:00 or without, or as ``timestamp_formatter`` says in letters of Java, such as
-        yyyyMMdd. It is compared with the clock on the wall. Partitions that say no time stay. All of these are by
+        yyyyMMdd. A DATE or TIMESTAMP column says it by itself. It is compared with the clock on the wall. Partitions
+        that say no time stay, and the oldest go first. All of these are by
         default as the options of the table say, `partition.expiration-time` and the like; at most ``max_expires`` go,
         by default 100. ``dry_run``: change nothing.
         Returns the values of each such partition as text, by column. Raises InvalidRequestError, CommitConflictError.

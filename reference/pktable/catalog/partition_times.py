@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any, Final
 
+import pyarrow as pa
 from pktable_spec.errors import InvalidRequestError
 
 from pktable.catalog.arguments import duration_of
@@ -53,14 +54,22 @@ class PartitionTimes:
             raise InvalidRequestError("expire_partitions: the table has no partitions")
         pattern = schema.options.get(PATTERN) if pattern is None else pattern
         formatter = schema.options.get(FORMATTER) if formatter is None else formatter
+        for name, text in ((PATTERN, pattern), (FORMATTER, formatter)):
+            if text is not None and not isinstance(text, str):
+                raise InvalidRequestError(f"{name}: expected a text, found {text!r}")
+        for name in re.findall(r"\$(\w+)", pattern or ""):
+            if not name.startswith(schema.partition_keys):
+                columns = ", ".join(schema.partition_keys)
+                raise InvalidRequestError(
+                    f"{PATTERN}={pattern!r}: ${name} is no partition column; those are {columns}"
+                )
         return cls(schema.partition_keys, pattern, PLAIN if formatter is None else _read_formatter(formatter))
 
     def time(self, values: Mapping[str, Any]) -> datetime | None:
         """Return the time that ``values`` of a partition by name say, None if they say none."""
         first = values[self.names[0]]
         if self.pattern is None and isinstance(first, date):
-            at = first if isinstance(first, datetime) else datetime(first.year, first.month, first.day)
-            return at.astimezone().replace(tzinfo=None) if at.tzinfo else at
+            return first if isinstance(first, datetime) else datetime(first.year, first.month, first.day)
         text = first if self.pattern is None else self._filled_in(self.pattern, values)
         found = None if text is None else self.formatter.fullmatch(str(text))
         if found is None:
@@ -88,6 +97,10 @@ def _read_formatter(text: str) -> re.Pattern[str]:
     for part in PARTS.finditer(text):
         quoted, letter, other = part.groups()
         if letter is None:
+            if other is not None and other in "[]{}#'":
+                raise InvalidRequestError(
+                    f"{FORMATTER}={text!r}: {other!r} is not supported, except in quotes"
+                )
             pattern += re.escape(other if quoted is None else quoted.replace("''", "'") or "'")
             continue
         name, length = letter.replace("u", "y"), len(part[0])
@@ -103,6 +116,15 @@ def _read_formatter(text: str) -> re.Pattern[str]:
     if not named >= {"y", "M", "d"}:
         raise InvalidRequestError(f"{FORMATTER}={text!r}: expected a year, a month and a day")
     return re.compile(pattern)
+
+
+def _value(column: pa.Array[Any]) -> Any:
+    """Return the one value of a column; a time as a wall clock, in microseconds. Raises OverflowError, ValueError."""
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("us", column.type.tz), safe=False)
+    value = column[0].as_py()
+    is_point = isinstance(value, datetime) and value.tzinfo is not None
+    return value.astimezone().replace(tzinfo=None) if is_point else value
 
 
 def _count(text: str) -> int:
@@ -133,7 +155,10 @@ def old_partitions(
         raise InvalidRequestError(
             f"expire_partitions: expected expiration_time, or the option {AGE}; found neither"
         )
-    limit = now - duration_of("expiration_time", age)
+    try:
+        limit = now - duration_of("expiration_time", age)
+    except OverflowError:  # no time is so long ago
+        limit = datetime.min
     strategy = options.get(STRATEGY, VALUES_TIME) if strategy is None else strategy
     if strategy != VALUES_TIME:
         raise InvalidRequestError(
@@ -148,14 +173,18 @@ def old_partitions(
         found = {}
         for partition in {partition for partition, _ in state.files}:
             stored = decode_row(partition, kinds, at=context.root)
-            values = {
-                field.name: array_of([value], field.type)[0].as_py()
-                for field, value in zip(schema.partition_fields, stored, strict=True)
-            }
+            try:
+                values = {
+                    field.name: _value(array_of([value], field.type))
+                    for field, value in zip(schema.partition_fields, stored, strict=True)
+                }
+            except (OverflowError, ValueError):  # a time beyond those of Python
+                continue
             time = times.time(values)
             if time is not None and time < limit:
-                found[partition] = {name: "null" if one is None else str(one) for name, one in values.items()}
-        oldest = sorted(found.items(), key=lambda item: [*item[1].values()])
-        return dict(oldest[:most])
+                texts = {name: "null" if one is None else str(one) for name, one in values.items()}
+                found[partition] = (time, texts)
+        oldest = sorted(found.items(), key=lambda item: (item[1][0], [*item[1][1].values()]))
+        return {partition: texts for partition, (_, texts) in oldest[:most]}
 
     return find

@@ -237,15 +237,17 @@ class Expiry:
     def drop_tag_that_says(self, tag: str, data: bytes) -> bool:
         """Remove a tag as above if its file still says ``data``; return whether it did. Clauses: CMT-70."""
         with contextlib.suppress(SnapshotNotFoundError):  # removed since
-            if self._snapshots.tag_file(tag) == data:
-                self.drop_tag(tag)
-                return True
+            return self._remove_tag(tag, decode_snapshot(data, at=self._context.paths.tag(tag)), data)
         return False
 
-    def _remove_tag(self, tag: str, kept: Snapshot) -> None:
+    def _remove_tag(self, tag: str, kept: Snapshot, says: bytes | None = None) -> bool:
+        """Remove a tag; return False if its file does not say ``says``. Raises SnapshotNotFoundError."""
         candidates = set(self._named(kept, tag))
+        if says is not None and self._snapshots.tag_file(tag) != says:
+            return False
         self._context.store.delete(self._context.paths.tag(tag))
         self._remove(candidates, kept)
+        return True
 
     def _remove(self, candidates: set[str], tagged: Snapshot | None = None) -> None:
         """Delete those of ``candidates`` that no retained snapshot, no tag and no other branch needs.

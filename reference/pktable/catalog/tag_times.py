@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
+
+from pktable_spec.errors import SnapshotNotFoundError
 
 from pktable.catalog.arguments import duration_of
 from pktable.catalog.catalog import Catalog
@@ -27,7 +30,7 @@ MILLIS: Final = timedelta(milliseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class TagTime:
-    """``created``: by the clock on the wall; None of a tag that does not say both, which is kept for ever."""
+    """``created``: by the clock on the wall. ``retained``: None of a tag that is kept for ever."""
 
     created: datetime | None = None
     retained: timedelta | None = None
@@ -48,13 +51,13 @@ class TagTime:
 
     def is_over(self, written_millis: int, now_millis: int) -> bool:
         """Return whether a tag whose file was written then is kept no more."""
-        if self.created is None or self.retained is None:
+        if self.retained is None:
             return False
         return self.since(written_millis) + self.retained // MILLIS < now_millis
 
     def since(self, written_millis: int) -> int:
         """Return the time in milliseconds from which the tag of a file that was written then is kept."""
-        if self.created is None or self.retained is None:
+        if self.created is None:
             return written_millis
         return max(written_millis, int(self.created.timestamp() * 1000))
 
@@ -79,19 +82,19 @@ def expired_tags(catalog: Catalog, older_than: int | None, now_millis: int) -> d
     They come by name, in order, with what their files say. Work that keeps files by its own tag removes that itself.
     Raises CorruptFileError. Clauses: CMT-70.
     """
-    store, paths, found = catalog.context.store, catalog.context.paths, {}
-    for file in sorted(store.list_files(paths.tags), key=lambda one: one.name):
-        name = file.name.removeprefix(TAG)
-        if name == file.name or kind_of_hold(name):
-            continue
-        path = paths.tag(name)
-        try:
-            data = store.read(path)
-        except FileNotFoundError:  # deleted since the listing
-            continue
-        time = TagTime.of(data, path)
-        old = older_than is not None and time.since(file.modified_millis) < older_than
-        if old or time.is_over(file.modified_millis, now_millis):
+    snapshots, paths, says = catalog.snapshots, catalog.context.paths, {}
+    for name in snapshots.tags():
+        if kind_of_hold(name) is None:
+            with suppress(SnapshotNotFoundError):  # deleted since the listing
+                says[name] = snapshots.tag_file(name)
+    # Looked at last: a file that is replaced since is younger than what was read.
+    written = {file.name: file.modified_millis for file in catalog.context.store.list_files(paths.tags)}
+    found = {}
+    for name, data in says.items():
+        time, at = TagTime.of(data, paths.tag(name)), written.get(TAG + name)
+        if at is not None and (
+            time.is_over(at, now_millis) or (older_than is not None and time.since(at) < older_than)
+        ):
             found[name] = data
     return found
 
