@@ -183,6 +183,13 @@ def test_arguments_that_say_no_time_are_refused(
     assert days(table) == [OLD]
 
 
+def test_a_pattern_names_columns_of_any_name(tmp_path: Path) -> None:
+    columns = pa.schema([("id", pa.int32()), ("event-day", pa.string())])
+    table = Table.create(tmp_path, columns, primary_key=None, partition_by="event-day")
+    table.append([{"id": 1, "event-day": OLD}])
+    assert table.expire_partitions("7 d", timestamp_pattern="$event-day 00:00:00") == [{"event-day": OLD}]
+
+
 def test_a_table_without_partitions_has_none_to_expire(tmp_path: Path) -> None:
     table = Table.create(tmp_path / "plain", "id INT", primary_key="id")
     with pytest.raises(InvalidRequestError, match="the table has no partitions"):

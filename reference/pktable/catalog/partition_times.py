@@ -6,7 +6,7 @@ Clauses: STM-17.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any, Final
@@ -57,12 +57,12 @@ class PartitionTimes:
         for name, text in ((PATTERN, pattern), (FORMATTER, formatter)):
             if text is not None and not isinstance(text, str):
                 raise InvalidRequestError(f"{name}: expected a text, found {text!r}")
-        for name in re.findall(r"\$(\w+)", pattern or ""):
-            if not name.startswith(schema.partition_keys):
-                columns = ", ".join(schema.partition_keys)
-                raise InvalidRequestError(
-                    f"{PATTERN}={pattern!r}: ${name} is no partition column; those are {columns}"
-                )
+        unknown = re.search(r"\$\w+", _named(schema.partition_keys).sub(" ", pattern or ""))
+        if unknown:
+            columns = ", ".join(schema.partition_keys)
+            raise InvalidRequestError(
+                f"{PATTERN}={pattern!r}: {unknown[0]} is no partition column; those are {columns}"
+            )
         return cls(schema.partition_keys, pattern, PLAIN if formatter is None else _read_formatter(formatter))
 
     def time(self, values: Mapping[str, Any]) -> datetime | None:
@@ -84,11 +84,15 @@ class PartitionTimes:
 
     def _filled_in(self, pattern: str, values: Mapping[str, Any]) -> str | None:
         """Return ``pattern`` with values in place of ``$name``, None if one of them is null."""
-        names = sorted(self.names, key=len, reverse=True)
-        named = re.compile(r"\$(" + "|".join(map(re.escape, names)) + ")")
+        named = _named(self.names)
         if any(values[name] is None for name in named.findall(pattern)):
             return None
         return named.sub(lambda found: str(values[found[1]]), pattern)
+
+
+def _named(names: Sequence[str]) -> re.Pattern[str]:
+    """Return what finds ``$name`` in a pattern: of two names that fit, the longer one."""
+    return re.compile(r"\$(" + "|".join(map(re.escape, sorted(names, key=len, reverse=True))) + ")")
 
 
 def _read_formatter(text: str) -> re.Pattern[str]:
@@ -178,7 +182,7 @@ def old_partitions(
                     field.name: _value(array_of([value], field.type))
                     for field, value in zip(schema.partition_fields, stored, strict=True)
                 }
-            except (OverflowError, ValueError):  # a time beyond those of Python
+            except (OverflowError, ValueError):  # Python has no such time
                 continue
             time = times.time(values)
             if time is not None and time < limit:
