@@ -273,7 +273,7 @@ def _prepare(what: str, table: Table) -> None:
     """Make that there is something to do for a work of `PAUSES`."""
     if what == "expire by options":
         table.alter(set_options={"snapshot.num-retained.max": "2", "snapshot.num-retained.min": "1"})
-    elif what == "expire changelogs":  # it removes the copy of the first, and puts that of the second
+    elif what == "expire changelogs":  # the expiry removes copy 1 and puts copy 2
         table.alter(set_options={"changelog.num-retained.max": "2"})
         table.expire_snapshots(retain_last=2)
     elif what == "repair":  # an expiry that was killed
@@ -282,7 +282,7 @@ def _prepare(what: str, table: Table) -> None:
 
 
 def _metadata(lake: Warehouse) -> dict[str, bytes]:
-    """Return the contents of the files whose names are those of any table, except in branches."""
+    """Return the contents of files that have the same names in each table, except in branches."""
     kinds = ("snapshot", "schema", "fence", "removal", "changelog")
     found = [one for kind in kinds for one in Path(lake.path_of("t")).glob(f"*/{kind}-*")]
     return {str(one): one.read_bytes() for one in found}

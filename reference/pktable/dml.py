@@ -8,7 +8,7 @@ Clauses: STM-1 to STM-10.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -215,18 +215,19 @@ class Statements:
         return self._written(lambda state: (rows, change), commit_id, holds, isolated=False)
 
     def remove_partitions(
-        self, chosen: Callable[[TableState], Collection[bytes]], commit_id: CommitId
-    ) -> None:
-        """Remove the partitions that ``chosen`` returns of the state before the commit. Clauses: STM-17."""
+        self, find: Callable[[TableState], Mapping[bytes, dict[str, str]]], commit_id: CommitId
+    ) -> dict[bytes, dict[str, str]]:
+        """Remove, and return, what ``find`` returns of the state before the commit, by partition. Clauses: STM-17."""
         schema, change = self.catalog.context.schema, ChangeKind(RowKind.INSERT, whole=True)
-        gone: set[bytes] = set()
+        gone: dict[bytes, dict[str, str]] = {}
 
         def work(state: TableState) -> tuple[Any, ChangeKind]:
             gone.clear()
-            gone.update(chosen(state))
+            gone.update(find(state))
             return schema.arrow_schema.empty_table() if gone else None, change
 
         self._written(work, commit_id, lambda one: one in gone)
+        return gone
 
     def rescale(self, where: str | None, commit_id: CommitId) -> Result | None:
         """Write the partitions again that have another number of buckets than the option; None if there are none.

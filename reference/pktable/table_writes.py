@@ -16,7 +16,6 @@ from pktable.catalog.catalog import Catalog
 from pktable.catalog.changes import CommitId
 from pktable.catalog.effects import Result, Tally
 from pktable.catalog.partition_times import old_partitions
-from pktable.catalog.state import TableState
 from pktable.dml import Statements
 from pktable.evolving import evolved_rows
 from pktable.format.metadata.schema import TableSchema
@@ -220,9 +219,9 @@ class TableWrites(ABC):
         The first partition column says it, or what ``timestamp_pattern`` such as "$day $hour:00:00" makes of them all:
         as 2024-05-01, with 12:00:00 or without, or as ``timestamp_formatter`` says in letters of Java, such as
         yyyyMMdd. A DATE or TIMESTAMP column says it by itself. It is compared with the clock on the wall. Partitions
-        that say no time stay, and the oldest go first. All of these are by
-        default as the options of the table say, `partition.expiration-time` and the like; at most ``max_expires`` go,
-        by default 100. ``dry_run``: change nothing.
+        that say no time stay. The oldest go first, at most ``max_expires``, by default 100.
+        Arguments that are None are as the options of the table say, such as `partition.expiration-time`.
+        ``dry_run``: change nothing.
         Returns the values of each such partition as text, by column. Raises InvalidRequestError, CommitConflictError.
         Clauses: STM-17.
         """
@@ -237,18 +236,9 @@ class TableWrites(ABC):
             formatter=timestamp_formatter,
             most=max_expires,
         )
-        found: dict[bytes, dict[str, str]] = {}
-
-        def chosen(state: TableState) -> dict[bytes, dict[str, str]]:
-            found.clear()
-            found.update(find(state))
-            return found
-
         if dry_run:
-            chosen(self.catalog.state())
-        else:
-            self._statements.remove_partitions(chosen, CommitId.given(commit_id))
-        return [*found.values()]
+            return [*find(self.catalog.state()).values()]
+        return [*self._statements.remove_partitions(find, CommitId.given(commit_id)).values()]
 
     @measured("rescale")
     def rescale(self, *, where: Any = None, commit_id: CommitId | None = None) -> Result | None:

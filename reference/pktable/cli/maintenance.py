@@ -292,8 +292,7 @@ def expire(
     expired = open_table(path, storage=storage).expire_snapshots(
         retain_last=retain_last, older_than=limit, dry_run=dry_run
     )
-    verb = "would expire" if dry_run else "expired"
-    sentence = f"{verb} {_range(expired)}" if expired else "nothing to do"
+    sentence = _removed("expire", _range(expired) if expired else "", dry_run)
     print_outcome(sentence, {"snapshots": expired, "dry_run": dry_run}, output)
 
 
@@ -315,8 +314,7 @@ def expire_tags(
     """
     limit = moment("--older-than", older_than)
     expired = open_table(path, storage=storage).expire_tags(older_than=limit, dry_run=dry_run)
-    verb = "would delete" if dry_run else "deleted"
-    sentence = f"{verb} {', '.join(expired)}" if expired else "nothing to do"
+    sentence = _removed("delete", ", ".join(expired), dry_run)
     print_outcome(sentence, {"tags": expired, "dry_run": dry_run}, output)
 
 
@@ -372,8 +370,8 @@ def clean(
     limit = moment("--older-than", older_than)
     found = open_table(path, storage=storage).remove_orphans(older_than=limit, dry_run=dry_run)
     size = sum(orphan.size for orphan in found)
-    verb = "would delete" if dry_run else "deleted"
-    sentence = f"{verb} {counted(len(found), 'file')}, {size:,} bytes" if found else "nothing to do"
+    what = f"{counted(len(found), 'file')}, {size:,} bytes" if found else ""
+    sentence = _removed("delete", what, dry_run)
     print_outcome(sentence, {"files": len(found), "bytes": size, "dry_run": dry_run}, output)
 
 
@@ -394,6 +392,13 @@ def archive(
     """
     open_table(path, storage=storage)  # the better error if there is no table
     raise InvalidRequestError(f"{path}: archive: for Hudi tables only; use `pktable expire`")
+
+
+def _removed(verb: str, what: str, dry_run: bool) -> str:
+    """Return the sentence that ``what`` was removed, or would be; "" for nothing."""
+    if not what:
+        return "nothing to do"
+    return f"would {verb} {what}" if dry_run else f"{verb}d {what}"
 
 
 def _range(ids: Sequence[int]) -> str:

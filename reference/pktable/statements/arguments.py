@@ -140,7 +140,7 @@ def expect_all(rows: Any, where: str, predicate: Predicate, schema: TableSchema)
     if is_spark_frame(rows):
         found = source_types(rows).items()
         no_rows = pa.schema([pa.field(name, kind) for name, kind in found]).empty_table()
-        as_changes(no_rows, schema, ChangeKind(whole=True))  # the columns must be those of the table
+        as_changes(no_rows, schema, ChangeKind(whole=True))  # refuses columns that the table does not have
         text = spark_text(predicate.root)
         other = as_arrow(rows.where(f"NOT coalesce({text}, false)").limit(1))
         message = spark_text(Literal(f"{OUTSIDE} does not satisfy {where!r}", STRING))

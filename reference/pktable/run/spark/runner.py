@@ -325,9 +325,10 @@ class SparkRunner:
         fine = fine_columns(fields)
         schema = StructType([*read_schema(fields), *flag_fields(fine)])
         frame = whole_frame(self.session, with_flags(rows, fine), schema)
-        if fine:  # Spark computes what is asked of a local relation before it leaves out columns
-            return whole_times(frame.coalesce(1), fine)
-        return frame.coalesce(1) if VERY_FEW_ROWS < rows.num_rows <= ONE_TASK_ROWS else frame
+        # Spark computes what is asked of a local relation before it leaves out columns, so it would raise for a flag.
+        if fine or VERY_FEW_ROWS < rows.num_rows <= ONE_TASK_ROWS:
+            frame = frame.coalesce(1)
+        return whole_times(frame, fine)
 
 
 def _can_fail(predicate: Predicate | None) -> bool:
