@@ -66,6 +66,17 @@ def applied(rows: Iterable[Row], found: Sequence[Row]) -> set[Row]:
     return set(held.values())
 
 
+def folded(held: Iterable[Row], found: Iterable[Row]) -> set[Row]:
+    """Return rows after changes that say what a key has, not what it had."""
+    after = {row[0]: row for row in held}
+    for kind, *values in found:
+        if kind in ("+I", "+U"):
+            after[values[0]] = tuple(values)
+        elif kind == "-D":
+            after.pop(values[0], None)
+    return set(after.values())
+
+
 def rows(table: Table, **options: Any) -> set[Row]:
     return {tuple(row.values()) for row in table.to_arrow(**options).to_pylist()}
 

@@ -7,11 +7,14 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pktable import CorruptFileError, InvalidRequestError, SnapshotNotFoundError, Table
+from pktable import CommitId, CorruptFileError, InvalidRequestError, SnapshotNotFoundError, Table
+from pktable.ingest.changes import ChangeKind
 from pktable_spec.covers import covers
+from pktable_spec.vocabulary import RowKind
 
-from model_tests.changelog.tables import applied, changes, new_table, put, rows, three_writes
+from model_tests.changelog.tables import applied, changes, folded, new_table, put, rows, three_writes
 from model_tests.damage.table_damage import Surgeon
+from model_tests.source.driven import Stream
 
 
 @pytest.fixture
@@ -33,6 +36,80 @@ def test_the_changes_of_a_range_lead_from_one_read_to_the_other(table: Table, st
     if start <= end:
         before = rows(table, snapshot=start) if start else set()
         assert applied(before, changes(table, start, end)) == (rows(table, snapshot=end) if end else set())
+
+
+MOVING = (
+    ("none", "true"),
+    ("none", "false"),
+    ("input", "true"),
+    ("lookup", "true"),
+    ("lookup", "false"),
+    ("full-compaction", "false"),
+)
+
+
+@covers("CHG-9", "CHG-40", "BKT-27")
+@pytest.mark.parametrize(("producer", "vectors"), MOVING)
+def test_a_key_leaves_its_partition_before_it_comes_to_the_next(
+    tmp_path: Path, producer: str, vectors: str
+) -> None:
+    options = {"changelog-producer": producer, "deletion-vectors.enabled": vectors, "bucket": "-1"}
+    table = Table.create(tmp_path, "id INT, p STRING", primary_key="id", partition_by="p", options=options)
+    stream = Stream(table.path, read__changelog="true", scan__mode="from-snapshot", scan__snapshot_id="1")
+    ids = pa.array(range(4), pa.int32())
+    table.upsert(pa.table({"id": ids, "p": ["a", "a", "b", "b"]}))
+    table.compact(full=True)
+    ids = pa.array([0, 0, 3, 1, 2, 2], pa.int32())
+    kinds = ["+U", "+U", "+U", "-D", "+U", "+U"]
+    moved = pa.table({"id": ids, "p": ["b", "a", "a", "b", "a", "b"], "kind": kinds})
+    for one in (moved, moved.slice(0, 1)):  # the first key moves there and back, and then there
+        staged = table.stage_write(one, ChangeKind(column="kind"), write_only=True)
+        assert staged is not None
+        staged.commit(CommitId.new())
+        assert folded([], changes(table, 0)) == rows(table, fresh=True) or producer not in ("none", "input")
+        table.compact(full=True, where="p = 'b'")
+        assert folded([], changes(table, 0)) == rows(table)
+    scan = table.changes(0)
+    assert rows(table) == {(0, "b"), (2, "b"), (3, "a")}
+    assert scan.to_batches().read_all().equals(scan.to_arrow())
+    assert stream.rest() == changes(table, 0)
+
+
+@covers("CHG-9", "BKT-27")
+def test_a_compaction_that_records_changes_takes_the_bucket_that_a_key_has_left(tmp_path: Path) -> None:
+    options = {"changelog-producer": "full-compaction", "num-sorted-run.compaction-trigger": "3"}
+    options |= {"deletion-vectors.enabled": "false", "bucket": "-1"}
+    table = Table.create(tmp_path, "id INT, p STRING", primary_key="id", partition_by="p", options=options)
+
+    def upsert(key: int, partition: str) -> None:
+        table.upsert(pa.table({"id": pa.array([key], pa.int32()), "p": [partition]}))
+
+    upsert(1, "b")
+    table.compact(full=True)
+    upsert(2, "a")
+    upsert(3, "a")
+    upsert(1, "a")  # the third run of one bucket, and the second one of the other
+    table.compact(full=True)
+    assert folded([], changes(table, 0)) == rows(table) == {(1, "a"), (2, "a"), (3, "a")}
+
+
+@covers("BKT-27", "BKT-28")
+@pytest.mark.parametrize(("producer", "vectors"), MOVING)
+def test_an_overwrite_takes_a_key_whose_deletion_waits_elsewhere(
+    tmp_path: Path, producer: str, vectors: str
+) -> None:
+    options = {"changelog-producer": producer, "deletion-vectors.enabled": vectors, "bucket": "-1"}
+    table = Table.create(tmp_path, "id INT, p STRING", primary_key="id", partition_by="p", options=options)
+    one = pa.table({"id": pa.array([1], pa.int32()), "p": ["a"]})
+    table.upsert(one)
+    staged = table.stage_write(one, ChangeKind(RowKind.DELETE), write_only=True)
+    assert staged is not None
+    staged.commit(CommitId.new())
+    table.overwrite(one.set_column(1, "p", [["b"]]), where="p = 'b'")
+    overwrite = table.snapshots()[-1].id
+    assert rows(table) == rows(table, fresh=True) == {(1, "b")}
+    table.compact(full=True)
+    assert folded(rows(table, snapshot=overwrite), changes(table, overwrite)) == {(1, "b")}
 
 
 @covers("CHG-11")

@@ -15,7 +15,7 @@ from pktable_conform.judge.expectations import Expectations, kinds_of
 from pktable_conform.judge.layout import FileKey, Layout
 from pktable_spec.covers import covers
 from pktable_spec.errors import InvalidRequestError
-from pktable_spec.interface import Change, Comparison, ExecutesStatements, RacesStatements, Row
+from pktable_spec.interface import BucketId, Change, Comparison, ExecutesStatements, RacesStatements, Row
 from pktable_spec.vocabulary import APPEND, OVERWRITE, RowKind
 
 from model_tests.histories.statements import effect, execute, replacement
@@ -89,12 +89,23 @@ class StatementExpectations(Expectations):
         def replaces(row: Row) -> bool:
             return where is None or where.holds(row[self.shape.names.index(where.column)])
 
+        if where is not None and rows and self.shape.moves_keys:
+            self.compacted_before(lambda bucket: not where.holds(bucket[0][0]))
         gone = {key for key in self.latest.files if where is None or where.holds(key[0][0][0])}
         if rows or gone:
             self.dynamic.forget(lambda partition: where is None or where.holds(partition[0]))
             self.overwritten([Change(RowKind.INSERT, row) for row in rows], gone, replaces)
         else:
             self.nothing_was_committed()
+
+    @covers("BKT-27")
+    def compacted_before(self, stays: Callable[[BucketId], bool]) -> None:
+        """Check the compaction before an overwrite, if files that stay may hold moved keys which it does not show."""
+        options = self.options
+        level = options.max_level if options.records_full_compactions else int(options.compacts_level_zero)
+        if any(file.level < level and stays(key[0]) for key, file in self.latest.files.items()):
+            new, among = self.new_snapshots(), set(filter(stays, self.latest.buckets()))
+            self.compacted(new[:1], self.latest, full=options.records_full_compactions, among=among)
 
     def _would_move(self, rows: Sequence[Row], where: Comparison) -> bool:
         """Whether a key of ``rows`` has its place in a partition that stays."""

@@ -88,7 +88,7 @@ def test_the_toy_agrees_with_the_oracle_on_what_it_can_do() -> None:
 
 
 def test_a_backend_with_capabilities_is_drawn_more() -> None:
-    drawn = run_histories("model", replace(PROFILE, histories=40)).stats.operations.keys()
+    drawn = run_histories("model", replace(PROFILE, histories=80)).stats.operations.keys()
     assert drawn - {"write", "compact", "reopen"} == {
         *("begin write", "begin compaction", "commit", "abandon", "concurrent writes")
     }

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from pktable import staging
-from pktable.bucket import compact
-from pktable.catalog import commit, retention
+from pktable.bucket import changelog, compact
+from pktable.catalog import change_plan, commit, retention
 from pktable.format.metadata.snapshot import Snapshot
 from pktable.merge.grouping import Window
 from pktable_spec.vocabulary import APPEND
 
-from model_tests.mutants.registry import NOT_PICKED, READ, Mutant, instead, patched
+from model_tests.mutants.registry import NOT_PICKED, READ, Mutant, instead, patched, reworded
 
 
 def _with_vectors_only(looks_up_rows: Any) -> Any:
@@ -82,5 +82,19 @@ MUTANTS = (
         patched((retention, "changes_list", instead(lambda options, snapshot: (None, None)))),
         "retained_changes_agree: ",
         ("CHG-17",),
+    ),
+    Mutant(
+        "K3",
+        "changes come bucket by bucket, also where keys move",
+        reworded(change_plan, ("if context.moves_keys and", "if False and")),
+        "changes_agree: ",
+        ("CHG-40",),
+    ),
+    Mutant(
+        "K4",
+        "all changes that leave a row come after the others where keys move",
+        reworded(changelog, ("np.split(final & adds,", "np.split(adds,")),
+        "changes_agree: ",
+        ("CHG-40",),
     ),
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import time
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from pktable import InvalidRequestError, SnapshotNotFoundError, Table
 from pktable.spark_source import stream_reader
 from pktable_spec.covers import covers
 
-from model_tests.changelog.tables import applied, changes, new_table, put, rows, three_writes
+from model_tests.changelog.tables import applied, changes, folded, new_table, put, rows, three_writes
 from model_tests.source.driven import Row, Stream, source
 
 CHANGES = {"read__changelog": "true"}
@@ -24,17 +23,6 @@ CHANGES = {"read__changelog": "true"}
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
     return three_writes(tmp_path / "t")
-
-
-def folded(held: Iterable[Row], found: Iterable[Row]) -> set[Row]:
-    """Return rows after changes that say what a key has, not what it had."""
-    after = {row[0]: row for row in held}
-    for kind, *values in found:
-        if kind in ("+I", "+U"):
-            after[values[0]] = tuple(values)
-        elif kind == "-D":
-            after.pop(values[0], None)
-    return set(after.values())
 
 
 @covers("CHG-26")

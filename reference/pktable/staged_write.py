@@ -116,7 +116,23 @@ class StagedWrite:
         if self._is_void:
             self.discard()
         else:
-            self.plan(state)
+            self.plan(self._without_waiting(state))
+
+    def _without_waiting(self, state: TableState) -> TableState:
+        """Return the state on which an overwrite is planned: where keys move, after a compaction of what stays.
+
+        A default read would find a key twice whose retraction waits at level 0 of another partition. Clauses: BKT-27.
+        """
+        context, options = self.stager.context, self.stager.context.options
+        level = options.max_level if options.records_full_compactions else int(options.compacts_level_zero)
+        if self.replaces is None or not (self.appends and context.moves_keys):
+            return state
+        gone = replaced(state, self.replaces)
+        stay = {one: files for one, files in state.files.items() if one not in gone}
+        if all(file.level >= level for files in stay.values() for file in files):
+            return state
+        staged = StagedCompaction.of(self.stager, state, stay, full=options.records_full_compactions)
+        return staged.commit(CommitId.new()) or state
 
     def plan(self, state: TableState) -> None:
         """Compact the touched buckets as if the new files were live in ``state``. Clauses: CMP-17, CMP-30, STM-11."""

@@ -184,7 +184,7 @@ class Stager:
         if not alone:
             bucket_ids = dict.fromkeys((*bucket_ids, *self._that_may_share_keys(state)))
         tasks = []
-        for bucket, chosen in self._picks(state, bucket_ids, full=full):
+        for bucket, chosen in self._picks_of_all(state, bucket_ids, full=full):
             names = cached_rows.keys() & {file.file_name for file in chosen.files}
             rows = {name: cached_rows[name] for name in names}
             tasks.append(CompactionTask(bucket, chosen, str(uuid.uuid4()), self.clock(), rows))
@@ -197,7 +197,12 @@ class Stager:
 
         Clauses: BKT-27.
         """
-        if not (self.context.moves_keys and self.context.options.one_record_per_key):
+        options = self.context.options
+        if not self.context.moves_keys:
+            return []
+        if options.records_full_compactions:
+            return list(state.files)
+        if not options.compacts_level_zero:
             return []
         return [one for one, files in state.files.items() if any(file.level == 0 for file in files)]
 
@@ -207,7 +212,7 @@ class Stager:
         In an append table a bucket may have several groups of files, each of which is compacted by itself.
         """
         waiting = [(self.context.place(*one), state.files[one], 0) for one in state.waiting]
-        picks = self._picks(state, state.files, full=full)
+        picks = self._picks_of_all(state, state.files, full=full)
         return [
             PlannedCompaction(
                 self.context.partition_path(place.partition),
@@ -222,6 +227,19 @@ class Stager:
                 *((bucket.place, chosen.files, chosen.output_level) for bucket, chosen in picks),
             ]
         ]
+
+    def _picks_of_all(
+        self, state: TableState, bucket_ids: Iterable[BucketId], *, full: bool
+    ) -> list[tuple[BucketState, Pick]]:
+        """Return the picks of some buckets, or of all where a compaction that records moved keys must be whole.
+
+        Clauses: BKT-27.
+        """
+        picks, options = list(self._picks(state, bucket_ids, full=full)), self.context.options
+        records = self.context.moves_keys and options.records_full_compactions
+        if records and any(chosen.output_level == options.max_level for _, chosen in picks):
+            return list(self._picks(state, state.files, full=True))
+        return picks
 
     def _picks(
         self, state: TableState, bucket_ids: Iterable[BucketId], *, full: bool

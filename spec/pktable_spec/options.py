@@ -186,6 +186,11 @@ class TableOptions:
         return self.force_lookup or self.changelog_producer == "lookup"
 
     @property
+    def records_full_compactions(self) -> bool:
+        """Whether compactions to the greatest level record the changes. Clauses: CHG-7."""
+        return self.changelog_producer == "full-compaction"
+
+    @property
     def deeper_rows_are_merged(self) -> bool:
         """Whether a record above level 0 holds what deeper ones of its key hold, without deletion vectors.
 

@@ -38,6 +38,7 @@ from pktable.format.metadata.manifest import DataFileMeta
 from pktable.lsm.bucket import BucketPath, ChangeRead
 from pktable.merge.engine import Folded, Selected
 from pktable.merge.grouping import Flags, Indices, Window
+from pktable.merge.key_encoding import encode_keys
 from pktable.predicate import Predicate
 from pktable.store.new_files import NewFiles
 
@@ -73,7 +74,7 @@ def read_changes(
 ) -> Iterator[pa.Table]:
     """Yield the changes of ``part`` whose row satisfies ``predicate``, as tables of `change_schema`.
 
-    Raises CorruptFileError. Clauses: CHG-11.
+    Raises CorruptFileError. Clauses: CHG-11, CHG-40.
     """
     kind = context.schema.system_columns[-1:]
     tested = predicate.columns() if predicate else ()
@@ -83,10 +84,13 @@ def read_changes(
         pa.scalar(value, kind)
         for value, kind in zip((part.snapshot, part.time_millis), COMMITS.types, strict=True)
     ]
-    for file in part.files:
+    final = None if part.final is None else _final(context, part)
+    for number, file in enumerate(part.files):
         reader = DataReader(context, part.place, file)
         # A table without columns would have no rows.
-        for _, table in reader.read(needed or [context.schema.fields[0].name]):
+        for at, table in reader.read(needed or [context.schema.fields[0].name]):
+            if final is not None:
+                table = table.filter(pa.array(final[number][at : at + table.num_rows] == part.final))
             rows = predicate.filter(table) if predicate else table
             if rows.num_rows:
                 kinds = _symbols(rows, reader.path)
@@ -94,6 +98,25 @@ def read_changes(
                 yield declared(
                     pa.table([kinds, *map(rows.column, columns), *made], names=schema.names), schema
                 )
+
+
+def _final(context: TableContext, part: ChangeRead) -> list[Flags]:
+    """Return for each file of ``part`` which changes are the last of their key in it all, and leave a row.
+
+    A snapshot has one such change of a key at most, because a key has one place. Clauses: BKT-21, CHG-40.
+    """
+    names, types = context.schema.key_names, context.key_types
+    read = [
+        table
+        for file in part.files
+        for _, table in DataReader(context, part.place, file).read([VALUE_KIND, *names])
+    ]
+    keys = np.concatenate(encode_keys([[table.column(name) for name in names] for table in read], types))
+    adds = np.concatenate([table.column(VALUE_KIND).to_numpy() & 1 == 0 for table in read])
+    _, last = np.unique(keys[::-1], return_index=True)
+    final = np.zeros(len(keys), dtype=bool)
+    final[len(keys) - 1 - last] = True
+    return np.split(final & adds, np.cumsum([file.row_count for file in part.files])[:-1])
 
 
 def _symbols(rows: pa.Table, path: str) -> pa.Array:
@@ -109,7 +132,6 @@ def _symbols(rows: pa.Table, path: str) -> pa.Array:
 
 INPUT: Final = "input"
 LOOKUP: Final = "lookup"
-FULL_COMPACTION: Final = "full-compaction"
 
 
 def write_input(
@@ -149,7 +171,7 @@ class CompactionChangelog:
     ) -> None:
         options = context.options
         self._engine = context.merge_engine
-        self.from_level = options.max_level if options.changelog_producer == FULL_COMPACTION else 1
+        self.from_level = options.max_level if options.records_full_compactions else 1
         skipped = (*context.schema.primary_keys, *options.changelog_ignored_fields)
         self._compared = (
             [name for name in context.schema.value_names if name not in skipped]
@@ -174,9 +196,9 @@ class CompactionChangelog:
         cls, context: TableContext, place: BucketPath, new: NewFiles, output_level: int, now_millis: int
     ) -> CompactionChangelog | None:
         """Return the changelog of a compaction to ``output_level``, None if it writes none. Clauses: CHG-5, CHG-7."""
-        producer = context.options.changelog_producer
-        full = producer == FULL_COMPACTION and output_level == context.options.max_level
-        if producer == LOOKUP or full:
+        options = context.options
+        full = options.records_full_compactions and output_level == options.max_level
+        if options.changelog_producer == LOOKUP or full:
             return cls(context, place, new, output_level, now_millis)
         return None
 

@@ -4,10 +4,12 @@
 2. Every snapshot of the range is read. An expired one may have left a copy in ``changelog/`` (`kept_changelogs`).
 3. Each names its changelog files. If the table writes none, the level-0 files of APPEND snapshots hold its changes, and
    a COMPACT snapshot changes nothing.
+4. A key that moves between partitions is in the files of two buckets. So all buckets are read for what leaves no row,
+   and then again for the rows.
 
 An OVERWRITE replaces rows, and nobody records which. So its changes are not known, and a range with one is refused.
 
-Clauses: CHG-11, CHG-12, CHG-13, CHG-18, CHG-23.
+Clauses: CHG-11, CHG-12, CHG-13, CHG-18, CHG-23, CHG-40.
 """
 
 from __future__ import annotations
@@ -96,7 +98,7 @@ def plan_changes(
     """Return the parts of a read of the changes of ``found``, in order. Raises InvalidRequestError, CorruptFileError.
 
     Raises SnapshotNotFoundError if a branch begins with a snapshot whose changelog has gone.
-    Clauses: CHG-11, CHG-12, CHG-37, TBL-30.
+    Clauses: CHG-11, CHG-12, CHG-37, CHG-40, TBL-30.
     """
     context.require_changes_readable()
     if context.options.data_evolution:
@@ -122,8 +124,10 @@ def plan_changes(
         if not logged:
             for files in divided.values():
                 files.sort(key=lambda file: (file.min_sequence_number, file.max_sequence_number))
+        passes = (False, True) if context.moves_keys and len(divided) > 1 else (None,)
         parts += [
-            ChangeRead(context.place(*bucket_id), tuple(files), snapshot.id, snapshot.time_millis)
+            ChangeRead(context.place(*bucket_id), tuple(files), snapshot.id, snapshot.time_millis, final)
+            for final in passes
             for bucket_id, files in divided.items()
         ]
     return parts

@@ -174,9 +174,11 @@ class ChangeRead:
     """Files that hold the changes of one bucket in one snapshot, in the order in which they are read.
 
     ``snapshot``, ``time_millis``: its id, and its time since 1970; 0 where nobody asks.
+    ``final``: True for those alone that are the last of their key here and leave a row, False for all others.
     """
 
     place: BucketPath
     files: tuple[DataFileMeta, ...]
     snapshot: int = 0
     time_millis: int = 0
+    final: bool | None = None

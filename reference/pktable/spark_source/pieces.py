@@ -4,7 +4,8 @@ A piece pickles and reads itself. All pieces of a read are planned at once, on o
 If that expires before they are read, they fail with the error of an expired snapshot.
 
 Pieces of rows that need no merge are single files; small ones share a task. Changes of one bucket are one piece, so
-that those of a key come in their order, also if they are of several snapshots.
+that those of a key come in their order, also if they are of several snapshots. So are all changes if keys move between
+partitions.
 
 Clauses: RD-10, RD-12, RD-27, CHG-11, CHG-13.
 """
@@ -123,10 +124,11 @@ def change_partitions(
             expect_kept(context, catalog.snapshots, wanted, snapshots)
         raise
     kept = wanted if complete else None
-    groups: dict[BucketId | int, list[ChangeRead]] = {}
+    groups: dict[BucketId | int | None, list[ChangeRead]] = {}
     has_order = kind_of(context.schema, context.root).has_keys
     for number, part in enumerate(parts):
-        groups.setdefault(part.place.id if has_order else number, []).append(part)
+        bucket_id = None if context.moves_keys else part.place.id
+        groups.setdefault(bucket_id if has_order else number, []).append(part)
     return [
         InputPartition([ChangePiece(context, tuple(group), columns, predicate, kept, tuple(snapshots))])
         for group in groups.values()

@@ -309,7 +309,13 @@ class Expectations(ReadExpectations):
 
     def expected_compactions(self, base: Layout, *, full: bool) -> dict[BucketId, ExpectedCompaction]:
         """Return what compacting each bucket of ``base`` must do; buckets with nothing to do are absent."""
-        return expected_compactions(base, self.options, full=full, without_vector=self.without_vector)
+        return expected_compactions(
+            base,
+            self.options,
+            full=full,
+            without_vector=self.without_vector,
+            moves_keys=self.shape.moves_keys,
+        )
 
     @check
     @covers("CMP-3", "CMT-2", "CMT-21")

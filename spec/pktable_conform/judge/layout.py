@@ -6,7 +6,7 @@ asks the oracle's picks, given the sizes in the table's own metadata, what compa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -69,19 +69,33 @@ class ExpectedCompaction:
 
 
 def expected_compactions(
-    base: Layout, options: ModelOptions, *, full: bool, without_vector: Iterable[FileKey] = ()
+    base: Layout,
+    options: ModelOptions,
+    *,
+    full: bool,
+    without_vector: Iterable[FileKey] = (),
+    moves_keys: bool = False,
 ) -> dict[BucketId, ExpectedCompaction]:
     """Return what compacting each bucket of ``base`` must do; buckets with nothing to do are absent.
 
     ``without_vector``: files written before deletion vectors were switched on.
+    ``moves_keys``: whether a compaction that records changes takes all buckets.
     """
     found = {}
     old_files = set(without_vector)
-    for bucket, files in base.buckets().items():
-        choose = picks.full_pick if full or may_shadow_rows(files, old_files) else picks.universal_pick
-        pick = choose(sorted_runs(files, base, options), options)
-        if pick is None:
-            continue
+
+    def picked(full: bool) -> Iterator[tuple[BucketId, picks.Pick]]:
+        for bucket, files in base.buckets().items():
+            choose = picks.full_pick if full or may_shadow_rows(files, old_files) else picks.universal_pick
+            pick = choose(sorted_runs(files, base, options), options)
+            if pick is not None:
+                yield bucket, pick
+
+    chosen = list(picked(full))
+    records = moves_keys and options.records_full_compactions
+    if records and any(pick.output_level == options.max_level for _, pick in chosen):
+        chosen = list(picked(True))
+    for bucket, pick in chosen:
         division = picks.divide(pick, options, lambda file: file.size >= options.large_file_size)
         removed = [file for group in division.rewrites for file in group] + list(division.upgrades)
         if removed:

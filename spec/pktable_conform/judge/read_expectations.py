@@ -241,14 +241,14 @@ class ReadExpectations:
         Those of an OVERWRITE are not known; the fold begins again after it.
         """
         if layout.kind == OVERWRITE:
-            self.folded = {self.stored_key_of(row): row for row in self.rows_of_changes(layout)}
+            self.folded = {self.key_of(row): row for row in self.rows_of_changes(layout)}
             return
         expected = expected_changes(layout, before, self.meaning, self.options, self.stored_key_of)
         layout.changes = table.changes(before.id, layout.id)
         problem = self.difference_of_changes(layout.changes, expected)
         if problem:
             fail(f"changes of snapshot {layout.id}: {problem}")
-        self.folded = applied(self.folded, layout.changes, self.stored_key_of)
+        self.folded = applied(self.folded, layout.changes, self.key_of)
         read = self.rows_of_changes(layout)
         if set(self.folded.values()) != read:
             fail(f"fold of the changes: {_difference(Counter(self.folded.values()), Counter(read))}")

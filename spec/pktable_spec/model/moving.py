@@ -3,7 +3,7 @@
 A table whose primary key lacks partition columns holds, on disk, what a table would hold whose primary key has them.
 `placed` says which changes of that table a write makes.
 
-Clauses: BKT-22, BKT-23, BKT-24.
+Clauses: BKT-22, BKT-23, BKT-24, CHG-40.
 """
 
 from __future__ import annotations
@@ -36,6 +36,19 @@ def placed(shape: Shape, engine: str, changes: Sequence[Change], rows: Iterable[
             found.append(Change(kind, row))
             places[key] = own
     return found
+
+
+def in_order(shape: Shape, changes: Sequence[Change]) -> Sequence[Change]:
+    """Return the changes of one snapshot, which come by bucket, so that a moved key leaves before it comes.
+
+    Those that are the last of their key in its bucket and leave a row come after all others. Clauses: CHG-40.
+    """
+    if not shape.moves_keys:
+        return changes
+    last = {shape.pick(change.row, shape.stored_key): number for number, change in enumerate(changes)}
+    final = {number for number in last.values() if changes[number].kind.is_add}
+    order = sorted(range(len(changes)), key=lambda number: number in final)
+    return [changes[number] for number in order]
 
 
 def _key(shape: Shape, row: Row) -> Key:

@@ -82,6 +82,11 @@ class ModelOptions:
         return self.force_lookup or self.changelog_producer == "lookup"
 
     @property
+    def records_full_compactions(self) -> bool:
+        """Whether compactions to the greatest level record the changes. Clauses: CHG-7."""
+        return self.changelog_producer == "full-compaction"
+
+    @property
     def recorded_from(self) -> int | None:
         """The level from which on the rows are those that a compaction's changelog compares; None if it writes none.
 

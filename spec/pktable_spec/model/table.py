@@ -26,7 +26,7 @@ from pktable_spec.interface import (
 from pktable_spec.model import buckets
 from pktable_spec.model.levels import KeyedChange, runs_of_write
 from pktable_spec.model.mechanism import EMPTY, RECORD_SIZE, Mechanism, Plan, StagedWrite, State
-from pktable_spec.model.moving import placed
+from pktable_spec.model.moving import in_order, placed
 from pktable_spec.model.options import ModelOptions
 from pktable_spec.vocabulary import APPEND, COMPACT
 
@@ -216,6 +216,7 @@ class ModelTable:
 
     def _plan(self, ticket: int, among: Sequence[BucketId], *, full: bool) -> set[BucketId]:
         planned = set()
+        full = full or self._records_moves(among)
         for bucket in among:
             state = self.states[bucket]
             pick = self.mechanism.pick(state, full=full)
@@ -226,6 +227,14 @@ class ModelTable:
                 self.states[bucket] = after
                 planned.add(bucket)
         return planned
+
+    def _records_moves(self, among: Sequence[BucketId]) -> bool:
+        """Whether a compaction records changes of keys that move, so that it takes all buckets. Clauses: BKT-27."""
+        options = self.mechanism.options
+        if not (self.shape.moves_keys and options.records_full_compactions):
+            return False
+        picked = (self.mechanism.pick(self.states[bucket], full=False) for bucket in among)
+        return any(pick and pick.output_level == options.max_level for pick in picked)
 
     # ------------------------------------------------------------------ reads
 
@@ -323,7 +332,8 @@ class ModelTable:
         return []
 
     def _commit(self, kind: str, changes: Sequence[Change]) -> None:
-        self._history.append(_Snapshot(kind, dict(self.states), tuple(changes)))
+        ordered = tuple(in_order(self.shape, changes))
+        self._history.append(_Snapshot(kind, dict(self.states), ordered))
 
 
 def _file_name(bucket: BucketId, file: int) -> str:
