@@ -21,23 +21,26 @@ pytest.importorskip("duckdb", reason="duckdb is not installed")
 
 COLUMNS = (
     "id INT, k BIGINT, w SMALLINT, y TINYINT, x DOUBLE, f FLOAT, m DECIMAL(10, 2), q DECIMAL(18, 6), s STRING, "
-    "d DATE, z TIMESTAMP(6), l TIMESTAMP_LTZ(6), b BOOLEAN, v BYTES"
+    "d DATE, z TIMESTAMP(6), l TIMESTAMP_LTZ(6), b BOOLEAN, v BYTES, i TIMESTAMP(3)"
 )
 UTC = timezone.utc
 ROWS = [
     (1, 1, 1, 1, 1.5, 1.5, Decimal("1.50"), Decimal("0.333333"), "abc", date(2024, 1, 2),
-     datetime(2024, 1, 2, 3, 4, 5, 600000), datetime(2024, 1, 2, 3, 4, 5, tzinfo=UTC), True, b"ab"),
+     datetime(2024, 1, 2, 3, 4, 5, 600000), datetime(2024, 1, 2, 3, 4, 5, tzinfo=UTC), True, b"ab",
+     datetime(1, 1, 1, 5)),
     (2, -7, -7, -7, -2.5, -2.5, Decimal("-2.50"), Decimal("-0.5"), "", date(1969, 12, 31),
-     datetime(1969, 12, 31, 23, 59, 59, 999999), datetime(1969, 12, 31, tzinfo=UTC), False, b""),
+     datetime(1969, 12, 31, 23, 59, 59, 999999), datetime(1969, 12, 31, tzinfo=UTC), False, b"",
+     datetime(9999, 1, 1, 5)),
     (3, 2**40, 300, 100, 1e10, 1e10, Decimal("99999999.99"), Decimal("999999999999.999999"), "a%c_",
-     date(1, 1, 1), datetime(1, 1, 1), datetime(2100, 1, 1, tzinfo=UTC), None, None),
-    (4, None, None, None, math.nan, math.nan, None, None, None, None, None, None, True, b"\xff\x00"),
+     date(1, 1, 1), datetime(1, 1, 1), datetime(2100, 1, 1, tzinfo=UTC), None, None, None),
+    (4, None, None, None, math.nan, math.nan, None, None, None, None, None, None, True, b"\xff\x00",
+     datetime(2024, 1, 1, 23, 59)),
     (5, 0, 0, 0, -0.0, 0.0, Decimal("0.00"), Decimal("0"), "  Straße É ", date(2023, 3, 1),
-     datetime(2023, 3, 1, 12), datetime(2023, 3, 1, tzinfo=UTC), False, b"ab"),
+     datetime(2023, 3, 1, 12), datetime(2023, 3, 1, tzinfo=UTC), False, b"ab", None),
     (6, 5, 5, 5, 2.675, 2.625, Decimal("2.67"), Decimal("2.675"), "ABC", date(2021, 1, 3),
-     datetime(2021, 1, 3, 0, 0, 0, 1), datetime(2021, 1, 3, tzinfo=UTC), True, b"b"),
+     datetime(2021, 1, 3, 0, 0, 0, 1), datetime(2021, 1, 3, tzinfo=UTC), True, b"b", datetime(1969, 12, 31, 1)),
     (7, 2**31, 32767, 127, math.inf, math.inf, Decimal("-99999999.99"), Decimal("-1.000001"), "é\nx'\\",
-     date(2000, 2, 29), datetime(2000, 2, 29, 23), datetime(2000, 2, 29, tzinfo=UTC), None, b""),
+     date(2000, 2, 29), datetime(2000, 2, 29, 23), datetime(2000, 2, 29, tzinfo=UTC), None, b"", None),
 ]  # fmt: skip
 OTHERS = [(1, "abc", 10), (2, None, 20), (9, "ABC", None)]
 
@@ -218,6 +221,11 @@ SELECT id, avg(m) OVER (ORDER BY id ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) FR
 SELECT b, sum(sum(id)) OVER (ORDER BY b) FROM t GROUP BY b ORDER BY b
 SELECT max(id) FILTER (WHERE b) a, CASE WHEN count(*) = 0 THEN 0 ELSE sum(id) / count(*) END FROM t
 SELECT id FROM t WHERE z > TIMESTAMP '2020-01-01 00:00:00' AND l >= '2021-01-01' ORDER BY id
+SELECT CASE WHEN b THEN TIMESTAMP '2020-01-01' END a, max(TIMESTAMP '2021-01-01') OVER (ORDER BY id) FROM t
+SELECT coalesce(z, TIMESTAMP '2020-01-01') a, coalesce(d, TIMESTAMP '2020-01-01') c FROM t ORDER BY id
+SELECT greatest(l, TIMESTAMP '2020-01-01') a, lag(TIMESTAMP '2020-01-01') OVER (ORDER BY id) FROM t ORDER BY id
+SELECT hour(i) h, CAST(i AS DATE) e, i, max(i) OVER (ORDER BY id) FROM t ORDER BY id
+SELECT rank() OVER (ORDER BY q) FROM (SELECT x / id AS q FROM t WHERE id < 3)
 SELECT x, -x AS m, rank() OVER (ORDER BY x) FROM t GROUP BY x ORDER BY x
 SELECT DISTINCT x, f FROM t ORDER BY x
 SELECT x FROM t UNION SELECT f FROM t ORDER BY x
@@ -263,6 +271,9 @@ REFUSED = [
     "SELECT id FROM t QUALIFY row_number() OVER (ORDER BY id) = 1",
     "SELECT id FROM t SORT BY id",
     "SELECT id FROM t WHERE NULL",
+    "SELECT id FROM t WHERE (NULL)",
+    "SELECT CASE WHEN (NULL) THEN 1 END FROM t",
+    "SELECT b BETWEEN NOT b AND true FROM t",
     "SELECT id, FROM t",
     "SELECT CASE WHEN b 1 END FROM t",
     "SELECT a.nosuch FROM t a",
@@ -292,6 +303,7 @@ REFUSALS = {
     "SELECT rank() OVER () FROM t": "expected ORDER BY",
     "SELECT row_number() OVER (PARTITION BY b) FROM t": "expected ORDER BY",
     "SELECT lag(id) OVER () FROM t": "expected ORDER BY",
+    "SELECT rank() OVER (ORDER BY x / id) FROM t": "compute it in a subquery",
     "FROM t |> LIMIT 3 |> AGGREGATE count(*) AS c": "|> is not supported here",
     "FROM t |> UNION ALL SELECT 9": "is not",
     "SELECT + s FROM t": "+ before a value is not supported here",
@@ -356,7 +368,7 @@ def on_spark(lake: Warehouse) -> Iterator[Callable[[str], pa.Table]]:
     for name in ("t", "r"):
         frame = spark.createDataFrame(lake.table(name).to_arrow())
         frame = frame.selectExpr(
-            *("CAST(z AS TIMESTAMP_NTZ) z" if one == "z" else one for one in frame.columns)
+            *(f"CAST({one} AS TIMESTAMP_NTZ) {one}" if one in ("z", "i") else one for one in frame.columns)
         )
         frame.createOrReplaceTempView(name)
 

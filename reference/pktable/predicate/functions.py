@@ -46,6 +46,8 @@ def chosen(resolver: Resolver, node: Any) -> Expression:
     conditions, values = [], []
     for one in node.args["ifs"]:
         value = one.args["true"]
+        if not node.this and isinstance(one.this.unnest(), exp.Null):  # as Spark does, but not in if(NULL, …)
+            raise resolver.error("expected a condition", one)
         holds = (
             resolver.compared("=", node.this, one.this, node) if node.this else resolver.condition(one.this)
         )

@@ -188,6 +188,8 @@ class Resolver:
         return tree.Not(self.null_safe(node))
 
     def compared(self, operator: Operator, left: Node, right: Node, node: Node) -> Expression:
+        if isinstance(right, exp.Not):
+            raise self.error("expected parentheses around NOT", node)
         left, right = self.in_one_type([self.expression(left), self.expression(right)], node)
         return tree.Compare(operator, left, right)
 

@@ -18,7 +18,7 @@ from sqlglot import exp
 
 from pktable.format.types import FLOATS, INTEGER_BITS, NESTED, DataType
 from pktable.predicate.coercion import common, converted
-from pktable.predicate.duckdb_sql import as_type, condition_text, duckdb_text
+from pktable.predicate.duckdb_sql import FAILS, as_type, condition_text, duckdb_text
 from pktable.predicate.literals import MOST_DIGITS, decimal_type
 from pktable.predicate.resolver import Node, Resolver
 from pktable.predicate.scope import Scope
@@ -30,6 +30,7 @@ from pktable.predicate.tree import (
     NULL,
     STRING,
     And,
+    Cast,
     Column,
     Expression,
     Literal,
@@ -66,6 +67,19 @@ def bare(node: Node) -> Node:
     return node
 
 
+@dataclass(frozen=True, slots=True)
+class Instant(Literal):
+    """A literal TIMESTAMP without a zone: a point in time, unless it meets a wall clock or a date."""
+
+    @property
+    def literal(self) -> Literal:
+        """The point in time, in microseconds at least."""
+        return Literal(self.value, DataType(INSTANT.root, precision=max(self.type.precision or 0, 6)))
+
+
+INSTANT: Final = DataType("TIMESTAMP_LTZ", precision=6)
+
+
 @dataclass(frozen=True)
 class Query:
     """A query in SQL of DuckDB, whose columns are called c0, c1 and so on. ``columns``: names and types."""
@@ -93,19 +107,24 @@ class QueryResolver(Resolver):
 
     def present(self, node: Node) -> Expression:
         """Return a condition that is no NULL. Raises InvalidRequestError."""
-        if isinstance(node, exp.Null):
+        if isinstance(bare(node), exp.Null):
             raise self.error("expected a condition", node)
         return self.condition(node)
 
+    def text_as(self, text: str, target: DataType, node: Node) -> Literal:
+        found = super().text_as(text, target, node)
+        is_instant = target.root == INSTANT.root and found.type.root == "TIMESTAMP"
+        return Instant(found.value, found.type) if is_instant else found
+
     def output(self, node: Node) -> Expression:
-        """Return a value as a column of the query. A literal TIMESTAMP is a point in time there."""
+        """Return a value that reaches the result. A literal TIMESTAMP is a point in time there."""
         found = self.expression(node)
-        if isinstance(node, exp.Cast) and isinstance(found, Literal) and found.type.root == "TIMESTAMP":
-            return replace(found, type=replace(found.type, root=self.cast_type(node).root))
-        return found
+        return found.literal if isinstance(found, Instant) else found
 
     def of_one_kind(self, values: list[Expression], node: Node) -> list[Expression]:
         """Return values of which one becomes the result, in the type that Spark gives a column of them."""
+        if any(isinstance(one, Instant) for one in values):
+            values = [_as_instant(one) for one in values]
         kind: DataType | None = NULL
         for one in values:
             if not (
@@ -182,6 +201,10 @@ class QueryResolver(Resolver):
         order = (
             [self.ordered(one) for one in node.args["order"].expressions] if node.args.get("order") else []
         )
+        if any(FAILS in text for text in (*parts, *order)):
+            raise self.error(
+                "a division that may fail is not supported in a window; compute it in a subquery", node
+            )
         words = f"PARTITION BY {', '.join(parts)}" if parts else ""
         words += f" ORDER BY {', '.join(order)}" if order else ""
         words += self._frame(node.args["spec"], node) if node.args.get("spec") else ""
@@ -204,7 +227,7 @@ class QueryResolver(Resolver):
         offset = self.expression(node.args.get("offset") or exp.Literal.number(1))
         if not isinstance(offset, Literal) or offset.type != INT:
             raise self.error("expected a number of rows as a literal", node)
-        value = self.expression(node.this)
+        value = self.output(node.this)
         instead = converted(self.expression(node.args.get("default") or exp.Null()), value.type)
         if instead is None:
             raise self.error(f"expected a default of {value.type}", node)
@@ -249,6 +272,13 @@ class QueryResolver(Resolver):
                 raise self.error(f"{name.strip('_').upper()} is not supported here", where or node)
 
 
+def _as_instant(value: Expression) -> Expression:
+    """Return a time or date as a point in time, as Spark does where another value is one."""
+    if isinstance(value, Instant):
+        return value.literal
+    return Cast(value, INSTANT) if value.type.root in ("TIMESTAMP", "DATE") else value
+
+
 ENDS: Final = ("start", "end")
 
 
@@ -266,7 +296,7 @@ def _argument(resolver: QueryResolver, node: Node) -> tuple[Expression, str]:
     """Return the argument of an aggregate, and the DISTINCT before it."""
     inner = node.this
     if not isinstance(inner, exp.Distinct):
-        return resolver.expression(inner), ""
+        return resolver.output(inner), ""
     if len(inner.expressions) != 1:
         raise resolver.error("DISTINCT of several values is not supported here", node)
     return resolver.comparable(inner.expressions[0]), "DISTINCT "

@@ -26,7 +26,7 @@ from sqlglot import errors, exp
 from pktable.bucket.changelog import ROW_KIND
 from pktable.catalog.as_of import millis_of
 from pktable.format.arrow_values import declared
-from pktable.format.types import DataType, from_arrow
+from pktable.format.types import TIMESTAMPS, DataType, from_arrow
 from pktable.format.types import to_arrow as arrow_type
 from pktable.predicate.dialect import SPARK
 from pktable.predicate.duckdb_sql import LETTER_CASE
@@ -87,8 +87,9 @@ class Source:
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """The columns that there are."""
-        return self.rows.schema
+        """The columns that there are. Times are in microseconds at least, in which DuckDB computes."""
+        given: pa.Schema = self.rows.schema
+        return pa.schema([field.with_type(_in_micros(field.type)) for field in given], given.metadata)
 
     @property
     def relation(self) -> Relation:
@@ -104,7 +105,25 @@ class Source:
             rows = replace(self.rows, columns=tuple(names)).to_arrow()
         else:
             rows = self.rows.select(names)
+        try:
+            rows = rows.cast(pa.schema([self.schema.field(i) for i in numbers]))
+        except pa.ArrowInvalid as error:
+            raise InvalidRequestError(f"sql: a time that microseconds cannot hold: {error}") from error
         return rows.rename_columns([f"c{i}" for i in numbers])
+
+
+def _in_micros(kind: pa.DataType) -> pa.DataType:
+    """Return ``kind`` with times at all depths in microseconds, if they were in greater units."""
+    known = from_arrow(kind)
+    wanted = _at_least_micros(known)
+    return kind if wanted == known else arrow_type(wanted)
+
+
+def _at_least_micros(kind: DataType) -> DataType:
+    if kind.root in TIMESTAMPS:
+        return replace(kind, precision=max(kind.precision or 0, 6))
+    children = [replace(one, type=_at_least_micros(one.type)) for one in kind.children]
+    return replace(kind, children=tuple(children))
 
 
 def query(warehouse: Warehouse, text: str, *, database: str = DEFAULT) -> pa.Table:
