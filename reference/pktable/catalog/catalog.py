@@ -29,7 +29,7 @@ from pktable.catalog.schemas import expect_latest_schema, expect_opened, put_sch
 from pktable.catalog.snapshots import SnapshotLog
 from pktable.catalog.state import StateLoader, TableState
 from pktable.context import TableContext
-from pktable.format.metadata.schema import TableSchema
+from pktable.format.metadata.schema import TableSchema, encode_schema
 from pktable.lsm.bucket import ChangeRead
 from pktable.store.file_io import FileIO
 
@@ -119,7 +119,7 @@ class Catalog:
                 "nothing was changed; open the table again, and look whether the change still fits",
             )
         # It may be the first schema of a dropped table, or a later one of another table.
-        self.snapshots.fences.expect_opened_or_remove(context.paths.schema(after.id))
+        self.snapshots.fences.expect_opened_or_remove(context.paths.schema(after.id), encode_schema(after))
         return after
 
     def read_as_of(self, as_of: AsOf, work: Callable[[TableState, TableContext], Result]) -> Result:

@@ -18,12 +18,13 @@ Clauses: CMT-35, CMT-36, CMT-37, CMT-42, CMT-43, CMT-44, CMT-57, CMT-61, CMT-62,
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final
 
-from pktable_spec.errors import CommitUnknownError, CorruptFileError, InvalidRequestError
+from pktable_spec.errors import CommitUnknownError, CorruptFileError, InvalidRequestError, PkTableError
 
 from pktable.format.metadata.snapshot import Fence, Rollback, Snapshot, decode_fence, encode_fence
 from pktable.format.paths import FENCE, GREATEST, TablePaths, numbered
@@ -153,10 +154,10 @@ class FenceLog:
             raise CorruptFileError(
                 "fence number", at=self._paths.fences, expected=f"less than {GREATEST}", found=after.number
             )
-        path = self._paths.fence(fence.number)
-        if not put_once(self._store, path, encode_fence(fence)):
+        path, data = self._paths.fence(fence.number), encode_fence(fence)
+        if not put_once(self._store, path, data):
             raise FenceTakenError
-        self.expect_opened_or_remove(path)
+        self.expect_opened_or_remove(path, data)
         newest, numbers = self._listed()
         old = [number for number in numbers if _is_old(number, newest)]
         remove_quietly(self._store, [self._paths.fence(number) for number in old])
@@ -166,12 +167,17 @@ class FenceLog:
             raise FenceTakenError
         return newest
 
-    def expect_opened_or_remove(self, path: str) -> None:
-        """Remove a file that was put, and raise InvalidRequestError, if another table has taken the place of ours."""
+    def expect_opened_or_remove(self, path: str, data: bytes) -> None:
+        """Remove a file that was put, and raise InvalidRequestError, if another table has taken the place of ours.
+
+        ``data``: what was put. The other table may have a file of its own there by now, which stays. Clauses: TBL-71.
+        """
         try:
             self.expect_opened()
         except InvalidRequestError:
-            remove_quietly(self._store, [path])
+            with contextlib.suppress(OSError, PkTableError):
+                if self._store.read(path) == data:
+                    self._store.delete(path)
             raise
 
     def remove(self, paths: Iterable[str]) -> None:
@@ -236,10 +242,13 @@ class FenceLog:
 
         Raises InvalidRequestError as `put`. Clauses: CMT-43, TBL-71.
         """
-        path = self._paths.removal(snapshot.id, snapshot.delta_manifest_list)
-        if not put_once(self._store, path, str(uuid.uuid4()).encode()):
+        path, data = (
+            self._paths.removal(snapshot.id, snapshot.delta_manifest_list),
+            str(uuid.uuid4()).encode(),
+        )
+        if not put_once(self._store, path, data):
             return False
-        self.expect_opened_or_remove(path)
+        self.expect_opened_or_remove(path, data)
         self._store.delete(self._paths.snapshot(snapshot.id))
         return True
 

@@ -145,8 +145,9 @@ class KeptChangelogs:
             # Without the file another expiry has put the copy, and may have removed it.
             if not store.exists(paths.snapshot(id)):
                 continue
-            if store.put_if_absent(paths.changelog(id), encode_snapshot(copy)):
-                self._snapshots.fences.expect_opened_or_remove(paths.changelog(id))
+            data = encode_snapshot(copy)
+            if store.put_if_absent(paths.changelog(id), data):
+                self._snapshots.fences.expect_opened_or_remove(paths.changelog(id), data)
             else:
                 self._replace_other(copy, paths.changelog(id))
 
@@ -156,7 +157,9 @@ class KeptChangelogs:
             if self.read(copy.id) in (copy, None):  # None: another expiry has removed it since
                 return
         self._snapshots.fences.expect_opened()
-        self._context.store.write(path, encode_snapshot(copy))
+        data = encode_snapshot(copy)
+        self._context.store.write(path, data)
+        self._snapshots.fences.expect_opened_or_remove(path, data)
 
     def remove(self, ids: Iterable[int]) -> None:
         """Remove copies, the oldest first."""
