@@ -69,6 +69,10 @@ COLUMNS: Final[list[tuple[Any, str]]] = [
     ({"": "INT"}, "columns: expected names that are text and not empty, found ''"),
     ({"k": "INT", "\ud800": "INT"}, r"name of a column: expected text of whole characters, found '\\ud800'"),
     ({"k": "INT", "r": "ROW<`\ud800` INT>"}, "name of a field in r: expected text of whole characters"),
+    (
+        {"k": "INT", "a": f"{'ARRAY<' * 50}INT{'>' * 50}"},
+        "column a: expected at most 99 levels in Parquet, found more",
+    ),
     ("k INT COMMENT '\ud800'", "comment of column k: expected text of whole characters"),
     (pa.field("k", pa.int32()), "columns: Arrow reads no columns from this Field"),
     (pa.schema({"k": pa.int32(), "v": pa.duration("s")}), "column v: Arrow type duration"),

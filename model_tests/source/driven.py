@@ -57,10 +57,11 @@ class Stream:
         self.schema = found.schema()
         self._reader = found.streamReader(self.schema)
 
-    def next(self) -> list[Row] | None:
-        """Return the rows of the next batch, None if there is none."""
+    def next(self, *, is_old: bool = False) -> list[Row] | None:
+        """Return the rows of the next batch, None if there is none. ``is_old``: as Spark asks before 4.2."""
         start = json.loads(self._start(len(self.ends)))
-        end = json.dumps(self._reader.latestOffset(start, self._reader.getDefaultReadLimit()))
+        given = () if is_old else (start, self._reader.getDefaultReadLimit())
+        end = json.dumps(self._reader.latestOffset(*given))
         if end == self._start(len(self.ends)):
             return None
         self.ends.append(end)

@@ -255,19 +255,29 @@ def _expect_texts(schema: TableSchema) -> None:
     for name, text in schema.options.items():
         expect_text("option", name)
         expect_text(f"option {name}", text)
-    _expect_named(schema.fields, "", DEEPEST)
+    _expect_named(schema.fields, "", DEEPEST, PARQUET_LEVELS)
 
 
-def _expect_named(fields: Sequence[Field], at: str, depth: int) -> None:
+PARQUET_LEVELS: Final = 99
+"""How deep the columns of a Parquet file may be nested, so that Arrow reads it."""
+
+
+def _expect_named(fields: Sequence[Field], at: str, depth: int, levels: int) -> None:
     """Raise InvalidRequestError unless each field of a ROW has a name of its own.
 
-    ``at``: its path, with a dot. ``depth``: how deep the types of the fields may be nested.
+    ``at``: its path, with a dot. ``depth``: how deep the types of the fields may be nested; ``levels``: and how deep
+    Parquet may nest them, where an ARRAY, a MAP and a VARIANT take two.
     """
     seen: set[str] = set()
+    column = at.partition(".")[0]
     if fields and not depth:
-        column = at.partition(".")[0]
         raise InvalidRequestError(
             f"column {column}: expected types nested at most {DEEPEST} levels deep, found more"
+        )
+    if fields and levels < (2 if any(field.type.variant for field in fields) else 1):
+        raise InvalidRequestError(
+            f"column {column}: expected at most {PARQUET_LEVELS} levels in Parquet, found more; "
+            "an ARRAY, a MAP and a VARIANT take two"
         )
     for field in fields:
         expect_text("name of a column" if not at else f"name of a field in {at[:-1]}", field.name)
@@ -282,7 +292,8 @@ def _expect_named(fields: Sequence[Field], at: str, depth: int) -> None:
         if field.description is not None:
             expect_text(f"comment of column {path}", field.description)
         if not field.type.variant:
-            _expect_named(field.type.children, f"{path}.", depth - 1)
+            taken = 1 if field.type.root == "ROW" else 2
+            _expect_named(field.type.children, f"{path}.", depth - 1, levels - taken)
 
 
 def _check_names(schema: TableSchema) -> None:

@@ -9,13 +9,14 @@ A batch is a function of its two offsets and the options. So Spark, which keeps 
 first batch begins at `NOTHING`; where it begins in the table is for the option ``scan.mode`` to say:
 
 * latest-full: the rows at its end, which are those that all changes up to there fold to.
-* latest: nothing; its end is where the changes begin. In a table without snapshots that is `EMPTY`.
+* latest: nothing; its end is where the changes begin. In a table without snapshots that is snapshot 0.
 * from-snapshot: the changes of that snapshot and of those after it. from-snapshot-full: its rows, then the changes.
 * from-timestamp: the changes after that time.
 
 All batches are read under one schema, that of the DataFrame's columns, also if the table is altered meanwhile.
 
-A stream that would miss changes fails, unless ``failOnDataLoss`` is false: then what is not known is left out.
+A stream that would miss changes fails, unless ``failOnDataLoss`` is false: then what is not known is left out. After a
+rollback it goes on with what came after the snapshot that stayed, and in another table with the first snapshot.
 
 A stream begins with the rows that all changes up to a snapshot fold to. Without a producer, and with ``input``, the
 changes are the rows as they were written, so a fresh read gives them. Otherwise rows whose changes the producer has
@@ -69,8 +70,6 @@ except ImportError:  # before pyspark 4.2
 Offset: TypeAlias = dict[str, Any]
 NOTHING: Final[Offset] = {"snapshot": None}
 """The offset before the first batch."""
-EMPTY: Final[Offset] = {"snapshot": 0}
-"""The offset of a stream that has read a table without snapshots, and goes on with the changes of the first one."""
 ANEW: Final = (
     "start the stream again with a new checkpoint, or set failOnDataLoss=false to leave out what is lost"
 )
@@ -153,16 +152,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         latest = self._target or self._catalog.snapshots.latest()
         if latest is None and self._mode == names.LATEST and start in (None, NOTHING):
-            return EMPTY
+            return {"snapshot": 0, "table": self._made}
+        after = self._begin if start in (None, NOTHING) else self._after(start)
         if latest is None or (start in (None, NOTHING) and self._waits(latest)):
             return start or NOTHING
         most = getattr(limit, "max_files", None)
         if most is None or start is None:
             return self._offset_of(latest)
-        read = self._begin if start == NOTHING else start["snapshot"]
-        if read is None or read + most >= latest.id:
+        if after is None or after + most >= latest.id:
             return self._offset_of(latest)
-        return self._offset_of(self._limited(read + most, latest))
+        return self._offset_of(self._limited(after + most, latest))
 
     def _offset_of(self, snapshot: Snapshot) -> Offset:
         """Return the offset of a stream that has read up to ``snapshot``."""
@@ -219,12 +218,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Raises SnapshotNotFoundError if a snapshot that it needs has expired, InvalidRequestError if one was rolled back
         or is an OVERWRITE. Clauses: CHG-26, CHG-27, CHG-28.
         """
-        if start not in (NOTHING, EMPTY):
-            self._expect_read(start)
-        if end in (NOTHING, EMPTY) or (start == NOTHING and self._mode == names.LATEST):
+        after = None if start == NOTHING else self._after(start)
+        if not end["snapshot"] or (start == NOTHING and self._mode == names.LATEST):
             return []
-        if start != NOTHING:
-            return self._changes(start["snapshot"], end)
+        if after is not None:
+            return self._changes(after, end)
         if self._mode == names.LATEST_FULL:
             return self._rows(end["snapshot"], end)
         assert self._begin is not None
@@ -233,6 +231,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _rows(self, id: int, end: Offset | None) -> list[InputPartition]:
         """Plan a read of the rows of a snapshot, which is that of ``end``. Clauses: CHG-26, CHG-39."""
+        if not self._fails:
+            id, end = self._known_rows(id, end), None
+        if not id:
+            return []
 
         def work(state: TableState, _: TableContext) -> list[InputPartition]:
             assert state.snapshot is not None
@@ -259,7 +261,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     f"{wanted}: snapshot {overwrite.id} is an OVERWRITE, whose changes nobody recorded; {ANEW}"
                 )
         else:
-            found = self._known(wanted)
+            found = [] if self._lost_since(end) else self._known(wanted)
         return change_partitions(
             *(self._catalog, found, self._schema, self._where, wanted),
             complete=self._fails,
@@ -284,27 +286,64 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 found.append(one)
         return found
 
-    def _expect_read(self, start: Offset) -> None:
-        """Raise InvalidRequestError if the snapshot that the stream has read up to was rolled back. Clauses: CHG-27."""
-        snapshots, id = self._catalog.snapshots, start["snapshot"]
-        if not self._fails:
-            return
-        if start.get("table", self._made) != self._made:
-            raise InvalidRequestError(
+    def _known_rows(self, id: int, end: Offset | None) -> int:
+        """Return the id of the snapshot whose rows come first if those of ``id`` are lost, 0 if there is none."""
+        lost = self._lost_since(end) if end is not None else None
+        if lost is not None:
+            logger.warning("%s", lost[1])
+            id = lost[0]
+        earliest = next(iter(self._catalog.snapshots.ids()), 0)
+        if 0 < id < earliest:
+            logger.warning(
+                "snapshot %s has expired; the stream begins with the rows of snapshot %s", id, earliest
+            )
+            return earliest
+        return id
+
+    def _after(self, start: Offset) -> int:
+        """Return the id after which changes are read. Raises InvalidRequestError if the stream would miss some.
+
+        Clauses: CHG-27.
+        """
+        lost = self._lost_since(start)
+        if lost is None:
+            return int(start["snapshot"])
+        known, error = lost
+        if self._fails:
+            raise error
+        logger.warning("%s; it goes on after snapshot %s", error, known)
+        return known
+
+    def _lost_since(self, read: Offset) -> tuple[int, InvalidRequestError] | None:
+        """Return None if the table has what a stream has read up to ``read``, though it may have expired since.
+
+        Otherwise return the id up to which it has it, and what to say. Clauses: CHG-27.
+        """
+        snapshots, id = self._catalog.snapshots, read["snapshot"]
+        if read.get("table", self._made) != self._made:
+            return 0, InvalidRequestError(
                 f"readStream: another table has taken the place of the one that the stream has read; {ANEW}"
             )
-        latest = snapshots.latest()
-        if latest is not None and latest.id >= id:
-            # What a rollback needs to know of a snapshot, which may have expired, is in the offset.
-            read = replace(latest, id=id, delta_manifest_list=start["manifests"], fence=start["fence"])
-            try:
-                _expect_same(snapshots.read(id), start)
-                return
-            except SnapshotNotFoundError:
-                if not snapshots.fences.is_rolled_back(snapshots.fences.newest(), read):
-                    return
+        if not id:
+            return None
+        latest, fence = snapshots.latest(), snapshots.fences.newest()
+        if latest is None:
+            return 0, _rolled_back(id, "")
+        # What a rollback needs to know of a snapshot, which may have expired, is in the offset.
+        seen = replace(latest, id=id, delta_manifest_list=read["manifests"], fence=read["fence"])
         retained = [one.id for one in snapshots.retained()]
-        raise _rolled_back(id, f"; retained: {retained[0]} to {retained[-1]}" if retained else "")
+        now = f"; retained: {retained[0]} to {retained[-1]}" if retained else ""
+        if latest.id >= id:
+            try:
+                if snapshots.read(id).delta_manifest_list == read["manifests"]:
+                    return None
+                now = "; another has its id now"
+            except SnapshotNotFoundError:
+                if not snapshots.fences.is_rolled_back(fence, seen):
+                    return None
+        unknown = fence.rolled_back(seen)
+        stayed = (one.target for one in fence.rollbacks if one.fence in unknown)
+        return min([id, *stayed]), _rolled_back(id, now)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a partition, as `Table.changes` has them. Raises SnapshotNotFoundError."""
