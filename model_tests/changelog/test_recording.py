@@ -74,6 +74,29 @@ def test_a_deletion_that_is_ignored_is_not_recorded(tmp_path: Path) -> None:
     assert changes(lookup, 0) == [("+I", 1, 1)]
 
 
+@covers("CHG-5", "CHG-20", "MRG-15")
+@pytest.mark.parametrize("engine", ["deduplicate", "partial-update"])
+def test_a_lookup_passes_a_deletion_that_is_ignored(tmp_path: Path, engine: str) -> None:
+    options = {"ignore_delete": "true", "deletion_vectors__enabled": "false", "merge_engine": engine}
+    table = new_table(tmp_path / "t", "lookup", columns="id BIGINT, v INT, w INT", **options)
+
+    def write(*found: tuple[str, int, int | None, int | None]) -> None:
+        kinds, ids, values, others = zip(*found, strict=True)
+        columns = {"kind": kinds, "id": ids, "v": values, "w": others}
+        types = {"kind": pa.string(), "id": pa.int64(), "v": pa.int32(), "w": pa.int32()}
+        given = pa.table({name: pa.array(values, types[name]) for name, values in columns.items()})
+        table.write_changes(given, row_kind="kind")
+
+    write(("+I", 1, 1, 1))
+    write(("+I", 2, 2, 2), ("+I", 3, 3, 3))
+    write(("-U", 1, 0, 0), ("-U", 5, 0, 0))  # a file of its own, above that of the row
+    before = table.snapshots()[-1].id
+    write(("+U", 1, 9, None))
+    after = (1, 9, None) if engine == "deduplicate" else (1, 9, 1)
+    assert changes(table, before) == [("-U", 1, 1, 1), ("+U", *after)]
+    assert after in rows(table)
+
+
 @covers("CHG-4", "CMT-24")
 def test_a_write_that_is_renumbered_keeps_its_changes(tmp_path: Path) -> None:
     from pktable import CommitId

@@ -293,12 +293,17 @@ class _Compaction:
     def _is_only_row(self, found: Located) -> Flags:
         """Return per row that was found whether deeper ones of its key do not matter.
 
-        With vectors, a live row is the only one of its key (DV-12). Without them the least deep record holds what
-        deeper ones hold (CHG-20), or is newer.
+        With vectors, a live row is the only one of its key (DV-12). Without them the least deep record that is not
+        ignored holds what deeper ones hold (CHG-20), or is newer.
         """
         if self._has_vectors:
             return not_deleted(self._base_vectors.get(found.file.file_name), found.positions)
-        return np.ones(len(found.keys), dtype=bool)
+        ignored = None
+        if found.file.delete_row_count != 0:
+            place = self._state.place
+            kinds = fetch_rows(self._context, place, found.file, found.positions, [VALUE_KIND])
+            ignored = self._engine.ignored(kinds)
+        return np.ones(len(found.keys), dtype=bool) if ignored is None else ~ignored
 
     def _keys_to_look_up(self, window: Window) -> Flags:
         """Return per key whether its older records are needed: for the result, or for the changelog alone."""
