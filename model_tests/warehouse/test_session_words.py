@@ -91,6 +91,31 @@ def test_statements_read_words_as_queries_of_the_session_do(lake: Any) -> None:
 
 
 @covers("WH-8")
+def test_values_of_parameters_are_those_that_a_query_of_the_session_has(lake: Any) -> None:
+    table = lake.warehouse.create_table("db.given", "id INT, z TIMESTAMP_LTZ, s STRING", primary_key="id")
+    at, text = datetime(2024, 1, 1), "it's \\ ${pk.seven} \n"
+    lake.sql("SET pk.seven=7")
+    with setting(lake, session_timeZone="America/New_York"):
+        for statement in (
+            "UPDATE given SET z = :z, s = :s",
+            "MERGE INTO given g USING (SELECT 1 id) o ON g.id = o.id WHEN MATCHED THEN UPDATE SET z = :z, s = :s",
+            "INSERT OVERWRITE given SELECT 1, :z, :s",
+        ):
+            table.put([{"id": 1, "z": None, "s": None}])
+            lake.sql(statement, {"z": at, "s": text})
+            assert rows(lake, "SELECT id FROM given WHERE z = :z AND s = :s", z=at, s=text) == [(1,)], (
+                statement
+            )
+            (found,) = table.to_arrow().to_pylist()
+            assert (found["z"], found["s"]) == (at.astimezone(timezone.utc), text)
+        lake.sql("DELETE FROM given WHERE z = :z AND s = :s", {"z": at, "s": text})
+        assert table.count() == 0
+    refused = pytest.raises(InvalidRequestError, match="args: a text with a quote, a backslash or a dollar")
+    with setting(lake, parser_escapedStringLiterals="true"), refused:
+        lake.sql("UPDATE given SET s = :s", {"s": "it's"})
+
+
+@covers("WH-8")
 def test_what_is_sure_of_a_condition_left_to_spark_keeps_other_partitions_unread(
     lake: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -231,6 +231,11 @@ def test_parameters_become_literals() -> None:
         "DELETE FROM t WHERE a = 'it\\'s \\\\' AND b = ':x'"
     )
     assert filled("UPDATE t SET a = ?, b = ? -- ?", [None, True]) == "UPDATE t SET a = NULL, b = TRUE"
+    at = datetime(2024, 1, 2, 3)
+    instant = at.astimezone(timezone.utc).isoformat(sep=" ")
+    assert filled("VALUES (:a, :s)", {"a": at, "s": "${x}"}) == (
+        f"VALUES (TIMESTAMP '{instant}', '\\u0024{{x}}')"
+    )
     texts = [literal(one) for one in (1.5, Decimal("1.10"), date(2024, 1, 2), datetime(2024, 1, 2, 3))]
     assert texts == [
         "CAST('1.5' AS DOUBLE)",

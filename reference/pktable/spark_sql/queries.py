@@ -9,6 +9,7 @@ Clauses: WH-10, WH-11.
 from __future__ import annotations
 
 import contextlib
+import re
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
@@ -59,6 +60,20 @@ class Queries:
         self.spark, self.names = spark, names
         self._changed: ContextVar[Found | None] = ContextVar("changed", default=None)  # of each thread
 
+    def bound(self, statement: Words, args: Any) -> Words:
+        """Return a statement with values in place of its parameters, as `words.bound` does.
+
+        Raises InvalidRequestError for a text that has no literal in the session, too. Clauses: WH-8.
+        """
+        values = args.values() if isinstance(args, Mapping) else args or ()
+        special = any(isinstance(one, str) and re.search(r"['\\]|\$\{", one) for one in values)
+        if special and words_of(self.spark).keeps_backslashes:
+            raise InvalidRequestError(
+                "args: a text with a quote, a backslash or a dollar and a brace cannot be given while "
+                "spark.sql.parser.escapedStringLiterals is true"
+            )
+        return bound(statement, args)
+
     def frame(self, text: str, args: Any = None, *, before: str = "") -> DataFrame:
         """Return what a query gives; ``args``: values of its parameters, as Spark takes them. ``before``: as EXPLAIN.
 
@@ -67,7 +82,7 @@ class Queries:
         """
         text = selecting(text)
         if args and has_parameters(text):
-            text, args = bound(Words.of(text), args).text, None
+            text, args = self.bound(Words.of(text), args).text, None
         frames: dict[str, DataFrame] = {}
 
         def placed(reference: Reference, frame: DataFrame) -> str:

@@ -30,7 +30,7 @@ from pktable.spark_sql import altering, definitions, procedures, rows, shown
 from pktable.spark_sql.queries import Queries
 from pktable.sql.names import Names
 from pktable.sql.references import without_databases
-from pktable.sql.words import QUERIES, Words, bound, quoted
+from pktable.sql.words import QUERIES, Words, quoted
 from pktable.store.directories import DEFAULT
 from pktable.warehouse import Warehouse
 
@@ -122,7 +122,7 @@ class Session:
         first, queries = words.first.upper(), self._queries
         if args and rows.names_parameters(words):
             with contextlib.suppress(InvalidRequestError):  # Spark takes values that have no SQL
-                words, args = bound(words, args), None
+                words, args = queries.bound(words, args), None
         if first == "WITH":
             return self._after_with(words, args)
         if first in QUERIES:
@@ -134,7 +134,7 @@ class Session:
         if first == "EXPLAIN":
             return self._explained(words, args)
         if first in STATEMENTS:
-            words = bound(words, args)
+            words = queries.bound(words, args)
             return STATEMENTS[first](queries, without_databases(words) if first in OF_ROWS else words)
         return None
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, time
+from datetime import date, datetime, time, timezone
 from decimal import Decimal
 from typing import Any, Final
 
@@ -318,6 +318,8 @@ def bound(statement: Words, args: Any) -> Words:
             raise InvalidRequestError(
                 f"args: expected a value for the parameter {key!r}, found none"
             ) from None
+        if isinstance(value, datetime) and value.tzinfo is None:  # of the zone of Python, as Spark takes it
+            value = value.astimezone(timezone.utc)
         written = literal(value)
         apart = " " if written.startswith("-") else ""  # two minus begin a comment
         out += [text[at : word.start], apart, written]
@@ -357,7 +359,7 @@ def literal(value: Any) -> str:
     if isinstance(value, Decimal):
         return f"{value:f}BD"
     if isinstance(value, str):
-        return text_literal(value)
+        return text_literal(value).replace("${", "\\u0024{")  # or a session puts a variable there
     if isinstance(value, datetime):
         return f"TIMESTAMP '{value.isoformat(sep=' ')}'"
     if isinstance(value, time) and value.tzinfo is None:
