@@ -226,6 +226,7 @@ SELECT coalesce(z, TIMESTAMP '2020-01-01') a, coalesce(d, TIMESTAMP '2020-01-01'
 SELECT greatest(l, TIMESTAMP '2020-01-01') a, lag(TIMESTAMP '2020-01-01') OVER (ORDER BY id) FROM t ORDER BY id
 SELECT hour(i) h, CAST(i AS DATE) e, i, max(i) OVER (ORDER BY id) FROM t ORDER BY id
 SELECT rank() OVER (ORDER BY q) FROM (SELECT x / id AS q FROM t WHERE id < 3)
+SELECT id FROM t WHERE k < id = b AND id = k = b IS NOT NULL AND b = (k < 5) ORDER BY id
 SELECT x, -x AS m, rank() OVER (ORDER BY x) FROM t GROUP BY x ORDER BY x
 SELECT DISTINCT x, f FROM t ORDER BY x
 SELECT x FROM t UNION SELECT f FROM t ORDER BY x
@@ -274,6 +275,11 @@ REFUSED = [
     "SELECT id FROM t WHERE (NULL)",
     "SELECT CASE WHEN (NULL) THEN 1 END FROM t",
     "SELECT b BETWEEN NOT b AND true FROM t",
+    "SELECT id FROM t WHERE b <> b BETWEEN false AND true",
+    "SELECT id FROM t WHERE b BETWEEN false AND b = b",
+    "SELECT id FROM t WHERE b = id < 5",
+    "SELECT id FROM t WHERE b = id NOT IN (1)",
+    "SELECT id FROM t WHERE s LIKE 'a' = b",
     "SELECT id, FROM t",
     "SELECT CASE WHEN b 1 END FROM t",
     "SELECT a.nosuch FROM t a",

@@ -90,6 +90,23 @@ def test_statements_read_words_as_queries_of_the_session_do(lake: Any) -> None:
         assert left("UPDATE words SET s = 'a\\nb'", "SELECT DISTINCT length(s) FROM words") == [(4,)]
 
 
+@covers("WH-8", "STM-13")
+def test_comparisons_are_on_one_level(lake: Any) -> None:
+    table = lake.warehouse.create_table("db.level", "id INT, x BOOLEAN, y BOOLEAN", primary_key="id")
+    every = [
+        (3 * i + j, x, y)
+        for i, x in enumerate((True, False, None))
+        for j, y in enumerate((True, False, None))
+    ]
+    for condition in ("x <> y BETWEEN false AND true", "y BETWEEN false AND x = y", "x = y < true"):
+        table.put([dict(zip(("id", "x", "y"), row, strict=True)) for row in every])
+        found = rows(lake, f"SELECT id FROM level WHERE {condition}")
+        with pytest.raises(InvalidRequestError, match="parentheses around a condition inside of another"):
+            table.delete(where=condition)
+        lake.sql(f"DELETE FROM level WHERE {condition}")
+        assert table.count() == len(every) - len(found), condition
+
+
 @covers("WH-8")
 def test_values_of_parameters_are_those_that_a_query_of_the_session_has(lake: Any) -> None:
     table = lake.warehouse.create_table("db.given", "id INT, z TIMESTAMP_LTZ, s STRING", primary_key="id")

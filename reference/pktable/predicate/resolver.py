@@ -179,17 +179,27 @@ class Resolver:
         return tree.Not(self.condition(node.this))
 
     def comparison(self, node: Node) -> Expression:
+        self.expect_grouped(node, node.left, node.right)
         return self.compared(COMPARISONS[type(node)], node.left, node.right, node)
 
     def null_safe(self, node: Node) -> Expression:
+        self.expect_grouped(node, node.left, node.right)
         return self.compared("<=>", node.left, node.right, node)
+
+    def expect_grouped(self, node: Node, left: Node, *others: Node) -> None:
+        """Raise InvalidRequestError for operands that Spark groups otherwise than sqlglot.
+
+        Spark has all comparisons on one level, from left to right, and IN, LIKE, BETWEEN and IS after the last one.
+        """
+        if not isinstance(left, (*COMPARISONS, exp.NullSafeEQ)):
+            others = (left, *others)
+        if any(isinstance(one, (exp.Predicate, exp.RegexpLike, exp.Not)) for one in others):
+            raise self.error("expected parentheses around a condition inside of another", node)
 
     def distinct(self, node: Node) -> Expression:
         return tree.Not(self.null_safe(node))
 
     def compared(self, operator: Operator, left: Node, right: Node, node: Node) -> Expression:
-        if isinstance(right, exp.Not):
-            raise self.error("expected parentheses around NOT", node)
         left, right = self.in_one_type([self.expression(left), self.expression(right)], node)
         return tree.Compare(operator, left, right)
 
@@ -220,6 +230,7 @@ class Resolver:
         return tree.In(operand, tuple(value for value in values if value is not None), has_null)
 
     def between(self, node: Node) -> Expression:
+        self.expect_grouped(node, node.this, node.args["low"], node.args["high"])
         low = self.compared(">=", node.this, node.args["low"], node)
         return tree.And((low, self.compared("<=", node.this, node.args["high"], node)))
 
