@@ -213,8 +213,8 @@ def _wide(call: Call, operand: str) -> str:
     return operand if call.type.root != "DECIMAL" else f"CAST({operand} AS DECIMAL({MOST_DIGITS}, {scale}))"
 
 
-FAILS: Final = "error("
-"""How a call begins that fails. DuckDB has no rows ordered or divided by it in a window."""
+FAILS: Final = "error('division by zero')"
+"""A call that fails. DuckDB has no rows ordered or divided by one in a window."""
 
 
 def _divisor(call: Call, given: list[str]) -> str:
@@ -222,7 +222,7 @@ def _divisor(call: Call, given: list[str]) -> str:
     (value, by), written = given, call.arguments[1]
     if isinstance(written, Literal) and written.value:
         return by
-    return f"(CASE WHEN {by} = 0 AND {value} IS NOT NULL THEN {FAILS}'division by zero') ELSE {by} END)"
+    return f"(CASE WHEN {by} = 0 AND {value} IS NOT NULL THEN {FAILS} ELSE {by} END)"
 
 
 def _substring(text: str, start: Any, length: Any = None) -> str:

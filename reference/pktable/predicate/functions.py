@@ -90,10 +90,7 @@ def _part(resolver: Resolver, node: Any, function: Function, roots: Sequence[str
     inner = node.this.this if isinstance(node.this, exp.TsOrDsToDate) else node.this
     operand = resolver.expression(inner)
     if operand.type.root == "TIMESTAMP_LTZ":
-        raise resolver.error(
-            "of an instant it depends on the time zone of the session; compare instants, or CAST to another type",
-            node,
-        )
+        operand = resolver.clock(operand, node)
     if operand.type.root not in roots:
         raise resolver.error(f"expected a {' or '.join(roots)}, found {operand.type}", node)
     return tree.Call(function, (operand,), INT)

@@ -366,6 +366,13 @@ class Resolver:
             raise self.error(problem, node)
         return tree.Cast(operand, target)
 
+    def clock(self, operand: Expression, node: Node) -> Expression:
+        """Return an instant as a time without a zone, where it is known which zone that is."""
+        raise self.error(
+            "of an instant it depends on the time zone of the session; compare instants, or CAST to another type",
+            node,
+        )
+
     def text_as(self, text: str, target: DataType, node: Node) -> Literal:
         """Return a text with its type, such as DATE '2024-01-01', as a literal."""
         # Spark's TIMESTAMP '…' without a zone is wall-clock time until it meets an instant.

@@ -78,6 +78,7 @@ class Instant(Literal):
 
 
 INSTANT: Final = DataType("TIMESTAMP_LTZ", precision=6)
+CLOCKS: Final = {"TIMESTAMP": DataType("TIMESTAMP", precision=6), "DATE": DataType("DATE")}
 
 
 @dataclass(frozen=True)
@@ -115,6 +116,26 @@ class QueryResolver(Resolver):
         found = super().text_as(text, target, node)
         is_instant = target.root == INSTANT.root and found.type.root == "TIMESTAMP"
         return Instant(found.value, found.type) if is_instant else found
+
+    def cast(self, node: Node) -> Expression:
+        """Return a CAST. A time without a zone and an instant become each other in UTC."""
+        self.expect_only(node, "this", "to")
+        target, operand = self.cast_type(node), self.expression(node.this)
+        if isinstance(operand, Instant) and target.root == "TIMESTAMP":
+            return Literal(operand.value, operand.type)
+        if operand.type.root == INSTANT.root and target.root in CLOCKS:
+            return Cast(Cast(operand, CLOCKS["TIMESTAMP"]), target)
+        if operand.type.root in CLOCKS and target.root == INSTANT.root:
+            return _as_instant(operand)
+        return super().expression(node)
+
+    def clock(self, operand: Expression, node: Node) -> Expression:
+        return Cast(operand, CLOCKS["TIMESTAMP"])
+
+    def in_one_type(self, values: list[Expression], node: Node) -> list[Expression]:
+        if any(one.type.root == INSTANT.root for one in values):
+            values = [_as_instant(one) for one in values]
+        return super().in_one_type(values, node)
 
     def output(self, node: Node) -> Expression:
         """Return a value that reaches the result. A literal TIMESTAMP is a point in time there."""
@@ -228,7 +249,8 @@ class QueryResolver(Resolver):
         if not isinstance(offset, Literal) or offset.type != INT:
             raise self.error("expected a number of rows as a literal", node)
         value = self.output(node.this)
-        instead = converted(self.expression(node.args.get("default") or exp.Null()), value.type)
+        given = self.expression(node.args.get("default") or exp.Null())
+        instead = converted(_as_instant(given) if value.type.root == INSTANT.root else given, value.type)
         if instead is None:
             raise self.error(f"expected a default of {value.type}", node)
         name = "lag" if isinstance(node, exp.Lag) else "lead"
@@ -253,7 +275,7 @@ class QueryResolver(Resolver):
 
     def comparable(self, node: Node) -> Expression:
         """Return a value by which rows can be compared. Raises InvalidRequestError."""
-        found = self.expression(node)
+        found = self.output(node)
         if found.type.root in NESTED:
             raise self.error(f"rows cannot be compared by {found.type} here", node)
         return found
@@ -276,7 +298,7 @@ def _as_instant(value: Expression) -> Expression:
     """Return a time or date as a point in time, as Spark does where another value is one."""
     if isinstance(value, Instant):
         return value.literal
-    return Cast(value, INSTANT) if value.type.root in ("TIMESTAMP", "DATE") else value
+    return Cast(value, INSTANT) if value.type.root in CLOCKS else value
 
 
 ENDS: Final = ("start", "end")
@@ -376,6 +398,8 @@ OF_QUERIES: Final[dict[type[Any], Callable[[QueryResolver, Node], Expression]]] 
     exp.Window: QueryResolver.window,
     exp.Subquery: QueryResolver.subquery,
     exp.Exists: QueryResolver.exists,
+    exp.Cast: QueryResolver.cast,
+    exp.TryCast: QueryResolver.cast,
 }
 
 
