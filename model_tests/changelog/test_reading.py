@@ -112,6 +112,31 @@ def test_an_overwrite_takes_a_key_whose_deletion_waits_elsewhere(
     assert folded(rows(table, snapshot=overwrite), changes(table, overwrite)) == {(1, "b")}
 
 
+@covers("BKT-27", "CMT-12")
+def test_an_interrupt_of_the_compaction_before_an_overwrite_is_none_of_the_overwrite(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = {"deletion-vectors.enabled": "true", "bucket": "-1"}
+    table = Table.create(tmp_path, "id INT, p STRING", primary_key="id", partition_by="p", options=options)
+    one = pa.table({"id": pa.array([1], pa.int32()), "p": ["a"]})
+    table.upsert(one)
+    staged = table.stage_write(one, ChangeKind(RowKind.DELETE), write_only=True)
+    assert staged is not None
+    staged.commit(CommitId.new())
+
+    def interrupted(*_: Any, **__: Any) -> None:
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(table.catalog.committer.snapshots, "remember", interrupted)
+    with pytest.raises(KeyboardInterrupt) as raised:
+        table.overwrite(one.set_column(1, "p", [["b"]]), where="p = 'b'")
+    assert type(raised.value) is KeyboardInterrupt, "it does not say that the overwrite is committed"
+    assert [one.commit_kind for one in table.snapshots()][-1] == "COMPACT"
+    assert rows(table) == set()
+    assert table.remove_orphans(older_than=1 << 50, dry_run=True) == []
+
+
 @covers("CHG-11")
 def test_tags_name_the_ends_of_a_range(table: Table) -> None:
     table.create_tag("first", snapshot=2)

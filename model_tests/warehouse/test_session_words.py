@@ -107,6 +107,14 @@ def test_comparisons_are_on_one_level(lake: Any) -> None:
         assert table.count() == len(every) - len(found), condition
 
 
+@covers("STM-13")
+def test_the_greatest_of_two_times_is_found_without_a_job(lake: Any) -> None:
+    table = lake.warehouse.create_table("db.ends", "id INT, z TIMESTAMP, l TIMESTAMP_LTZ", primary_key="id")
+    at = datetime(2024, 1, 1)
+    table.put([{"id": 1, "z": at, "l": at.replace(tzinfo=timezone.utc)}])
+    assert table.count(where="greatest(z, TIMESTAMP_NTZ '2023-01-01 00:00:00') = z AND least(l, l) = l") == 1
+
+
 @covers("WH-8")
 def test_values_of_parameters_are_those_that_a_query_of_the_session_has(lake: Any) -> None:
     table = lake.warehouse.create_table("db.given", "id INT, z TIMESTAMP_LTZ, s STRING", primary_key="id")

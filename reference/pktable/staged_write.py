@@ -132,7 +132,13 @@ class StagedWrite:
         if all(file.level >= level for files in stay.values() for file in files):
             return state
         staged = StagedCompaction.of(self.stager, state, stay, full=options.records_full_compactions)
-        return staged.commit(CommitId.new()) or state
+        try:
+            return staged.commit(CommitId.new()) or state
+        except CommittedError as error:  # the compaction is committed, and nothing of the overwrite
+            raise KeyboardInterrupt from error
+        except CommitUnknownError as error:
+            reason = "its answer was lost; a compaction may be committed, and nothing was overwritten"
+            raise StorageError("commit", error.path, None, reason) from error
 
     def plan(self, state: TableState) -> None:
         """Compact the touched buckets as if the new files were live in ``state``. Clauses: CMP-17, CMP-30, STM-11."""

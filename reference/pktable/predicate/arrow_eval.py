@@ -239,10 +239,12 @@ def _call(call: Call, arguments: list[Any]) -> Any:
             return pc.divide_checked(*arguments)
         case "rlike":
             return pc.match_substring_regex(arguments[0], re2_pattern(call))
-        case "greatest":
-            return pc.max_element_wise(*arguments)
-        case "least":
-            return pc.min_element_wise(*arguments)
+        case "greatest" | "least":
+            choose = pc.max_element_wise if call.function == "greatest" else pc.min_element_wise
+            if call.type.root not in TIMESTAMPS:
+                return choose(*arguments)
+            kind = arrow_type(call.type)  # Arrow compares their numbers alone
+            return choose(*(one.cast(kind).cast(pa.int64()) for one in arguments)).cast(kind)
         case "floor" | "ceil":
             widest = arguments[0].cast(pa.decimal256(WIDEST, call.arguments[0].type.scale or 0))
             return (pc.floor if call.function == "floor" else pc.ceil)(widest).cast(arrow_type(call.type))

@@ -367,7 +367,7 @@ class Resolver:
         return tree.Cast(operand, target)
 
     def clock(self, operand: Expression, node: Node) -> Expression:
-        """Return an instant as a time without a zone, where it is known which zone that is."""
+        """Return an instant as a time without a zone, if its zone is known."""
         raise self.error(
             "of an instant it depends on the time zone of the session; compare instants, or CAST to another type",
             node,

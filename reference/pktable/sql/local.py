@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from pktable_spec.errors import InvalidRequestError
 from sqlglot import errors, exp
 
-from pktable.bucket.changelog import ROW_KIND
+from pktable.bucket.changelog import COMMITS, ROW_KIND
 from pktable.catalog.as_of import millis_of
 from pktable.format.arrow_values import declared
 from pktable.format.types import TIMESTAMPS, DataType, from_arrow
@@ -202,7 +202,9 @@ def _source(names: Names, found: Found, reference: Reference, name: str) -> Sour
     if reference.changes is not None and found.metadata is None:
         changes = changes_of(table, reference.changes).to_arrow()
         kinds = [CHANGE_TYPES[kind] for kind in changes.column(ROW_KIND).to_pylist()]
-        return Source(name, changes.set_column(0, CHANGE_TYPE, pa.array(kinds, pa.string())))
+        after = changes.num_columns - 1 - len(COMMITS)
+        rows = changes.drop_columns([ROW_KIND])
+        return Source(name, rows.add_column(after, CHANGE_TYPE, pa.array(kinds, pa.string())))
     as_of: Mapping[str, Any] = {} if travel is None else _as_of(table.catalog.snapshots.tags(), travel)
     if found.metadata is not None:
         return Source(name, table.metadata(found.metadata, **as_of))
