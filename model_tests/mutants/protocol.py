@@ -136,9 +136,9 @@ PROTOCOL = (
         reworded(
             fences,
             (
-                "        if not put_once(self._store, path, str(uuid.uuid4()).encode()):\n"
+                "        if not put_once(self._store, path, data):\n"
                 "            return False\n",
-                "        put_once(self._store, path, str(uuid.uuid4()).encode())\n",
+                "        put_once(self._store, path, data)\n",
             ),
         ),
         "CMT-43", "a: rollback 1; b: write only", "a to delete snapshot-; b; a", REMOVED,
@@ -271,7 +271,7 @@ PROTOCOL = (
             fences,
             (
                 "            raise FenceTakenError\n"
-                "        self.expect_opened_or_remove(path)\n"
+                "        self.expect_opened_or_remove(path, data)\n"
                 "        newest",
                 "            self._store.write(self._paths.fence(fence.number), encode_fence(fence))\n"
                 "        newest",

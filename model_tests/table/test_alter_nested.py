@@ -102,8 +102,12 @@ def test_fields_change_and_old_rows_are_read_right(tmp_path: Path, format: str) 
         ({"add": {"l.element.y.": "INT"}}, "column 'l.element.y.': expected a name that is not empty"),
         ({"add": {"r.\ud800": "INT"}}, r"field in r: expected text of whole characters, found '\\ud800'"),
         (
-            {"add": {"r.c": f"{'ARRAY<' * 63}INT{'>' * 63}"}},
+            {"add": {"r.c": f"{'ROW<a ' * 63}INT{'>' * 63}"}},
             "column r: expected types nested at most 64 levels",
+        ),
+        (
+            {"add": {"r.c": f"{'ARRAY<' * 49}INT{'>' * 49}"}},
+            "column r: expected at most 99 levels in Parquet",
         ),
         ({"comment": {"r.a": "\ud800"}}, r"comment of column r.a: expected text of whole characters"),
         ({"add": {"r.c": "INT NOT NULL"}}, "r.c is added as INT NOT NULL"),

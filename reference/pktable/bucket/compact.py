@@ -298,12 +298,13 @@ class _Compaction:
         """
         if self._has_vectors:
             return not_deleted(self._base_vectors.get(found.file.file_name), found.positions)
-        ignored = None
-        if found.file.delete_row_count != 0:
-            place = self._state.place
-            kinds = fetch_rows(self._context, place, found.file, found.positions, [VALUE_KIND])
-            ignored = self._engine.ignored(kinds)
-        return np.ones(len(found.keys), dtype=bool) if ignored is None else ~ignored
+        nothing = pa.table({VALUE_KIND: pa.array([], pa.int8())})
+        if found.file.delete_row_count == 0 or self._engine.ignored(nothing) is None:
+            return np.ones(len(found.keys), dtype=bool)
+        kinds = fetch_rows(self._context, self._state.place, found.file, found.positions, [VALUE_KIND])
+        ignored = self._engine.ignored(kinds)
+        assert ignored is not None, "it ignores some"
+        return ~ignored
 
     def _keys_to_look_up(self, window: Window) -> Flags:
         """Return per key whether its older records are needed: for the result, or for the changelog alone."""
