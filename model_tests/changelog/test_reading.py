@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -48,13 +49,25 @@ MOVING = (
 )
 
 
+def moving(path: Path, producer: str, vectors: str, others: Mapping[str, str] = {}) -> Table:
+    """Create a table whose keys move between partitions."""
+    options = {"changelog-producer": producer, "deletion-vectors.enabled": vectors, "bucket": "-1", **others}
+    return Table.create(path, "id INT, p STRING", primary_key="id", partition_by="p", options=options)
+
+
+def write_only(table: Table, changes: pa.Table, kind: ChangeKind) -> None:
+    """Write changes that wait at level 0."""
+    staged = table.stage_write(changes, kind, write_only=True)
+    assert staged is not None
+    staged.commit(CommitId.new())
+
+
 @covers("CHG-9", "CHG-40", "BKT-27")
 @pytest.mark.parametrize(("producer", "vectors"), MOVING)
 def test_a_key_leaves_its_partition_before_it_comes_to_the_next(
     tmp_path: Path, producer: str, vectors: str
 ) -> None:
-    options = {"changelog-producer": producer, "deletion-vectors.enabled": vectors, "bucket": "-1"}
-    table = Table.create(tmp_path, "id INT, p STRING", primary_key="id", partition_by="p", options=options)
+    table = moving(tmp_path, producer, vectors)
     stream = Stream(table.path, read__changelog="true", scan__mode="from-snapshot", scan__snapshot_id="1")
     ids = pa.array(range(4), pa.int32())
     table.upsert(pa.table({"id": ids, "p": ["a", "a", "b", "b"]}))
@@ -63,9 +76,7 @@ def test_a_key_leaves_its_partition_before_it_comes_to_the_next(
     kinds = ["+U", "+U", "+U", "-D", "+U", "+U"]
     moved = pa.table({"id": ids, "p": ["b", "a", "a", "b", "a", "b"], "kind": kinds})
     for one in (moved, moved.slice(0, 1)):  # the first key moves there and back, and then there
-        staged = table.stage_write(one, ChangeKind(column="kind"), write_only=True)
-        assert staged is not None
-        staged.commit(CommitId.new())
+        write_only(table, one, ChangeKind(column="kind"))
         assert folded([], changes(table, 0)) == rows(table, fresh=True) or producer not in ("none", "input")
         table.compact(full=True, where="p = 'b'")
         assert folded([], changes(table, 0)) == rows(table)
@@ -77,9 +88,8 @@ def test_a_key_leaves_its_partition_before_it_comes_to_the_next(
 
 @covers("CHG-9", "BKT-27")
 def test_a_compaction_that_records_changes_takes_the_bucket_that_a_key_has_left(tmp_path: Path) -> None:
-    options = {"changelog-producer": "full-compaction", "num-sorted-run.compaction-trigger": "3"}
-    options |= {"deletion-vectors.enabled": "false", "bucket": "-1"}
-    table = Table.create(tmp_path, "id INT, p STRING", primary_key="id", partition_by="p", options=options)
+    trigger = {"num-sorted-run.compaction-trigger": "3"}
+    table = moving(tmp_path, "full-compaction", "false", trigger)
 
     def upsert(key: int, partition: str) -> None:
         table.upsert(pa.table({"id": pa.array([key], pa.int32()), "p": [partition]}))
@@ -98,13 +108,10 @@ def test_a_compaction_that_records_changes_takes_the_bucket_that_a_key_has_left(
 def test_an_overwrite_takes_a_key_whose_deletion_waits_elsewhere(
     tmp_path: Path, producer: str, vectors: str
 ) -> None:
-    options = {"changelog-producer": producer, "deletion-vectors.enabled": vectors, "bucket": "-1"}
-    table = Table.create(tmp_path, "id INT, p STRING", primary_key="id", partition_by="p", options=options)
+    table = moving(tmp_path, producer, vectors)
     one = pa.table({"id": pa.array([1], pa.int32()), "p": ["a"]})
     table.upsert(one)
-    staged = table.stage_write(one, ChangeKind(RowKind.DELETE), write_only=True)
-    assert staged is not None
-    staged.commit(CommitId.new())
+    write_only(table, one, ChangeKind(RowKind.DELETE))
     table.overwrite(one.set_column(1, "p", [["b"]]), where="p = 'b'")
     overwrite = table.snapshots()[-1].id
     assert rows(table) == rows(table, fresh=True) == {(1, "b")}
@@ -116,13 +123,10 @@ def test_an_overwrite_takes_a_key_whose_deletion_waits_elsewhere(
 def test_an_interrupt_of_the_compaction_before_an_overwrite_is_none_of_the_overwrite(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    options = {"deletion-vectors.enabled": "true", "bucket": "-1"}
-    table = Table.create(tmp_path, "id INT, p STRING", primary_key="id", partition_by="p", options=options)
+    table = moving(tmp_path, "none", "true")
     one = pa.table({"id": pa.array([1], pa.int32()), "p": ["a"]})
     table.upsert(one)
-    staged = table.stage_write(one, ChangeKind(RowKind.DELETE), write_only=True)
-    assert staged is not None
-    staged.commit(CommitId.new())
+    write_only(table, one, ChangeKind(RowKind.DELETE))
 
     def interrupted(*_: Any, **__: Any) -> None:
         monkeypatch.undo()

@@ -331,8 +331,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return 0, _rolled_back(id, "")
         # What a rollback needs to know of a snapshot, which may have expired, is in the offset.
         seen = replace(latest, id=id, delta_manifest_list=read["manifests"], fence=read["fence"])
-        retained = [one.id for one in snapshots.retained()]
-        now = f"; retained: {retained[0]} to {retained[-1]}" if retained else ""
+        now = ""
         if latest.id >= id:
             try:
                 if snapshots.read(id).delta_manifest_list == read["manifests"]:
@@ -341,6 +340,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             except SnapshotNotFoundError:
                 if not snapshots.fences.is_rolled_back(fence, seen):
                     return None
+        retained = [] if now else [one.id for one in snapshots.retained()]
+        if retained:
+            now = f"; retained: {retained[0]} to {retained[-1]}"
         unknown = fence.rolled_back(seen)
         stayed = (one.target for one in fence.rollbacks if one.fence in unknown)
         return min([id, *stayed]), _rolled_back(id, now)
