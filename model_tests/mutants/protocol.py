@@ -258,8 +258,8 @@ PROTOCOL = (
         20, "files are removed before the fence is put", reworded(
             fences,
             (
-                "        fence = replace(fence, number=after.number + 1)\n",
-                "        fence = replace(fence, number=after.number + 1)\n"
+                "        fence = replace(fence, number=after.number + 1, writer=str(uuid.uuid4()))\n",
+                "        fence = replace(fence, number=after.number + 1, writer=str(uuid.uuid4()))\n"
                 "        for one in sorted(fence.ended):\n"
                 "            self._store.delete(self._paths.snapshot(one))\n",
             ),

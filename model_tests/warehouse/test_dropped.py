@@ -338,7 +338,7 @@ def test_upkeep_that_pauses_changes_no_table_that_takes_the_place_of_its_own(
                 other.expire_snapshots(retain_last=1)
             elif what == "alter":
                 other.alter(add="y INT")
-            elif what in ("expire", "rollback") and rows:
+            elif what in ("expire", "rollback", "consumer") and rows:
                 PAUSES[what](other)
             made |= _metadata(lake)
 

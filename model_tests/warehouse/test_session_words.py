@@ -210,6 +210,59 @@ def test_what_a_column_cannot_hold_is_refused_in_either_mode_of_expressions(lake
     assert rows(lake, "SELECT n, d FROM narrow") == [(None, Decimal("1.00"))]
 
 
+@covers("WH-8", "WH-13")
+def test_values_inside_of_others_are_stored_as_spark_stores_them(lake: Any) -> None:
+    """INSERT by the places of fields, and what goes by name by their names."""
+    columns = (
+        "id INT, s STRUCT<x: BIGINT, y: DECIMAL(5, 2)>, l ARRAY<STRUCT<x: SMALLINT, y: DOUBLE NOT NULL>>, "
+        "m MAP<STRING, STRUCT<x: INT, Y: INT>>, f DECIMAL(7, 4), d DECIMAL(5, 2), o STRUCT<y: INT, x: INT>"
+    )
+    lake.warehouse.create_table("db.parts", columns, primary_key="id")
+    table = Warehouse(lake.warehouse.path).table("db.parts")
+    lake.sql("INSERT INTO parts VALUES (1, (7, 2.125), array((1, 2)), map(1, (3, 4L)), 1.005, NULL, NULL)")
+    stored = {
+        "id": 1,
+        "s": {"x": 7, "y": Decimal("2.13")},
+        "l": [{"x": 1, "y": 2.0}],
+        "m": [("1", {"x": 3, "Y": 4})],
+        "f": Decimal("1.0050"),
+        "d": None,
+        "o": None,
+    }
+    assert table.to_arrow().to_pylist() == [stored]
+    swapped = {
+        "s": "named_struct('y', 2.125, 'x', 7)",
+        "l": "array(named_struct('y', 2, 'X', 1))",
+        "m": "map(1, named_struct('y', 4L, 'x', 3))",
+    }
+    select = ", ".join(f"{text} AS {name}" for name, text in swapped.items())
+    lake.sql(f"INSERT INTO parts BY NAME SELECT 1.005 AS f, {select}, 2 AS id")
+    assert table.to_arrow(where="id = 2").to_pylist() == [stored | {"id": 2}]
+    lake.sql("UPDATE parts SET s = NULL, l = array(), m = map() WHERE id = 1")
+    assert table.to_arrow(columns=["s", "l", "m"], where="id = 1").to_pylist() == [
+        {"s": None, "l": [], "m": []}
+    ]
+    assignments = ", ".join(f"{name} = {text}" for name, text in swapped.items())
+    lake.sql(f"UPDATE parts SET {assignments} WHERE id = 1")
+    lake.sql("UPDATE parts SET d = f WHERE id = 1")
+    lake.sql("UPDATE parts SET o = s WHERE id = 1")
+    rounded = stored | {"d": Decimal("1.01"), "o": {"y": 2, "x": 7}}
+    assert table.to_arrow(where="id = 1").to_pylist() == [rounded]
+    merge = (
+        "MERGE INTO parts AS t USING parts AS o ON t.id = o.id + 1 AND t.id = 2 WHEN MATCHED THEN UPDATE SET"
+    )
+    lake.sql(f"{merge} d = o.f, s = named_struct('y', o.s.x, 'x', 9)")
+    assert table.to_arrow(columns=["s", "d"], where="id = 2").to_pylist() == [
+        {"s": {"x": 9, "y": Decimal("7.00")}, "d": Decimal("1.01")}
+    ]
+    for wrong in ("struct(1, 2)", "named_struct('x', '1', 'y', 2)", "array(1)", "named_struct('x', 1)"):
+        with pytest.raises(InvalidRequestError, match="column s: expected ROW"):
+            lake.sql(f"UPDATE parts SET s = {wrong}")
+    with pytest.raises(InvalidRequestError, match="overflow"), setting(lake, ansi_enabled="false"):
+        lake.sql("INSERT INTO parts BY NAME SELECT 1 AS id, array(struct(70000 AS x, 1 AS y)) AS l")
+    assert table.count() == 2
+
+
 @covers("STM-1", "WH-12")
 def test_a_statement_sees_the_rows_of_its_table_that_wait_for_a_compaction_wherever_it_names_it(
     lake: Any,

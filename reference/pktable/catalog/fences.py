@@ -149,7 +149,7 @@ class FenceLog:
         return self._put(fence, after)
 
     def _put(self, fence: Fence, after: Fence) -> Fence:
-        fence = replace(fence, number=after.number + 1)
+        fence = replace(fence, number=after.number + 1, writer=str(uuid.uuid4()))
         if fence.number > GREATEST:
             raise CorruptFileError(
                 "fence number", at=self._paths.fences, expected=f"less than {GREATEST}", found=after.number

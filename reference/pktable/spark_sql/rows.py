@@ -12,21 +12,12 @@ from typing import Any, Final
 from pktable_spec.errors import InvalidRequestError, SnapshotNotFoundError
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ByteType,
-    DataType,
-    IntegerType,
-    LongType,
-    NullType,
-    ShortType,
-    StringType,
-)
 
 from pktable.catalog.effects import Result
 from pktable.format.metadata.schema import TableSchema
 from pktable.predicate import parse
+from pktable.run.spark.assignment import always_fits, assigned
 from pktable.run.spark.session import in_ansi_mode, words_of
-from pktable.run.spark.statements import stores
 from pktable.run.spark.types import spark_schema
 from pktable.run.spark.wire import frame_of_rows
 from pktable.spark_sql.queries import Queries
@@ -36,7 +27,6 @@ from pktable.sql.words import QUERIES, Name, Words, has_parameters, quoted
 from pktable.table import Table
 
 COUNTS: Final = ("num_affected_rows", "num_inserted_rows", "num_updated_rows", "num_deleted_rows")
-WIDER: Final = (ByteType, ShortType, IntegerType, LongType)
 BEGINS: Final = ("SELECT", "VALUES", "FROM")
 OVERWRITE_MODE: Final = "spark.sql.sources.partitionOverwriteMode"
 
@@ -196,18 +186,11 @@ def aligned(
             values.append(F.lit(None).cast(found.dataType).alias(found.name))
             continue
         value, given_type = F.col(quoted(found.name)), rows.schema[found.name].dataType
-        casts = given_type != found.dataType and stores(given_type, found.dataType)
-        can_fail |= casts and not _always_fits(given_type, found.dataType)
-        values.append(value.cast(found.dataType).alias(found.name) if casts else value)
+        stored = assigned(value, given_type, found.dataType, by_name=by_name)
+        can_fail |= stored is not None and not always_fits(given_type, found.dataType)
+        values.append(value if stored is None else stored.alias(found.name))
     with in_ansi_mode(rows.sparkSession, can_fail=can_fail):  # Spark's assignment fails in either mode
         return rows.select(*values)
-
-
-def _always_fits(given: DataType, wanted: DataType) -> bool:
-    """Return whether a cast to the type of a column can fail for no value."""
-    if isinstance(given, NullType) or isinstance(wanted, StringType):
-        return True
-    return type(given) in WIDER and type(wanted) in WIDER[WIDER.index(type(given)) :]
 
 
 def update(queries: Queries, words: Words) -> DataFrame | None:

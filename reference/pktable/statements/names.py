@@ -85,7 +85,11 @@ class Names:
             quoted = f"'{given}'"
             raise InvalidRequestError(f"{error}; a text needs quotes of its own: {quoted!r}") from None
         fitting = assigned(found, general(field.type))
-        if self.by_spark is not None and (fitting is None or self.by_spark.differ(given, fitting)):
+        if self.by_spark is not None and (
+            fitting is None
+            or _is_converted(fitting.type, general(field.type))
+            or self.by_spark.differ(given, fitting)
+        ):
             return self._left_to_spark(given, sides, what)
         if fitting is None:
             kind = general(field.type)
@@ -146,6 +150,11 @@ def assigned(value: Expression, wanted: DataType) -> Expression | None:
     if wanted.root in FLOATS or (found.root, wanted.root) == ("DATE", "TIMESTAMP"):
         return converted(value, wanted)
     return value if wanted.root == found.root else None
+
+
+def _is_converted(found: DataType, wanted: DataType) -> bool:
+    """Return whether Spark rounds or rebuilds a value that is taken here as it is, or refused. Clauses: WH-8."""
+    return bool(found.children and found != wanted) or (found.scale or 0) > (wanted.scale or 0)
 
 
 def join_of(on: Expression) -> tuple[tuple[tuple[Expression, Expression], ...], Expression | None]:

@@ -159,7 +159,7 @@ class Fence:
 
     ``rollbacks``: of this fence and all before it. ``ended``: the snapshots that this fence ended, by id, each by the
     name of its delta manifest list, which no other snapshot has. ``changelogs``: the greatest id whose changelog is
-    kept no more, 0 for none.
+    kept no more, 0 for none. ``writer``: unique to the put, empty if the file does not name it.
     """
 
     number: int = 0
@@ -167,6 +167,7 @@ class Fence:
     rollbacks: tuple[Rollback, ...] = ()
     ended: Mapping[int, str] = field(default_factory=dict)
     changelogs: int = 0
+    writer: str = ""
 
     @property
     def has_ended_ids(self) -> bool:
@@ -199,6 +200,7 @@ def encode_fence(fence: Fence) -> bytes:
             "rollbacks": [{"fence": one.fence, "target": one.target} for one in fence.rollbacks],
             "ended": {str(snapshot): name for snapshot, name in sorted(fence.ended.items())},
             **({"changelogs": fence.changelogs} if fence.changelogs else {}),
+            **({"writer": fence.writer} if fence.writer else {}),
         }
     )
 
@@ -219,4 +221,5 @@ def decode_fence(number: int, data: bytes, *, at: str) -> Fence:
         rollbacks,
         {int(id_): name for id_, name in ended.items()},
         json.optional_long("changelogs") or 0,
+        json.optional_text("writer") or "",
     )

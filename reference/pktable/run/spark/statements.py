@@ -14,7 +14,7 @@ Clauses: APP-12, APP-31, APP-32, STM-1, STM-2, STM-3, STM-10, STM-12.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -24,21 +24,13 @@ from pktable_spec.vocabulary import ROW_ID, RowKind
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
-    ArrayType,
-    DateType,
     DoubleType,
     FloatType,
     LongType,
-    MapType,
-    NullType,
-    NumericType,
     StringType,
     StructField,
     StructType,
-    TimestampNTZType,
-    TimestampType,
 )
-from pyspark.sql.types import DataType as SparkType
 
 from pktable.bucket.index import merged
 from pktable.bucket.read import FILE, POSITION
@@ -57,6 +49,7 @@ from pktable.run.local import (
     vectors_of_places,
 )
 from pktable.run.runner import TASK_BYTES, FoundRows, Query, RowChange
+from pktable.run.spark.assignment import assigned
 from pktable.run.spark.types import for_spark, spark_schema, with_times_of
 from pktable.run.spark.wire import BLOBS, Batches, collected, result_batch, whole_frame
 from pktable.run.spark.workers import map_batches
@@ -181,7 +174,7 @@ def changed_rows(
         names = statement.shown_key
         places.append(_shown(names, [_target(name) for name in names]).alias(SHOWN))
     if statement.in_sparks_words:
-        values = _as_stored(rows, values, fields)
+        values = list(_as_stored(rows, values, fields))
     changes = rows.select(*values, kinds.cast("tinyint").alias(KIND), *places, F.col(IS_TARGET))
     if source is not None and (statement.of(When.MATCHED) or statement.of(When.NOT_MATCHED)):
         changes = _one_for_each(statement, changes)
@@ -198,25 +191,12 @@ def _named(statement: Statement, frame: DataFrame, side: str, flag: str) -> Data
     return frame.select("*", *both, F.lit(True).alias(flag)).alias(alias)
 
 
-def _as_stored(rows: DataFrame, values: Sequence[Column], fields: Sequence[Field]) -> list[Column]:
-    """Return ``values`` in the types of ``fields``, as far as Spark stores them there. Clauses: WH-8."""
+def _as_stored(rows: DataFrame, values: Sequence[Column], fields: Sequence[Field]) -> Iterator[Column]:
+    """Yield ``values`` in the types of ``fields``, as far as Spark stores them there. Clauses: WH-8."""
     found = rows.select(*values).schema
-    return [
-        value.cast(wanted.dataType).alias(wanted.name) if stores(given.dataType, wanted.dataType) else value
-        for value, given, wanted in zip(values, found, spark_schema(fields), strict=True)
-    ]
-
-
-def stores(given: SparkType, wanted: SparkType) -> bool:
-    """Return whether Spark's assignment to a column casts, as its policy ANSI does: not what it would have to parse.
-
-    Clauses: WH-8.
-    """
-    if isinstance(given, NullType) or isinstance(wanted, StringType):
-        return not isinstance(given, (ArrayType, MapType, StructType))
-    numbers = isinstance(given, NumericType) and isinstance(wanted, NumericType)
-    times = (DateType, TimestampType, TimestampNTZType)
-    return numbers or (isinstance(given, times) and isinstance(wanted, times))
+    for value, given, wanted in zip(values, found, spark_schema(fields), strict=True):
+        stored = assigned(value, given.dataType, wanted.dataType, by_name=True)
+        yield value if stored is None else stored.alias(wanted.name)
 
 
 def _expr(part: Expression | SparkText) -> Column:
@@ -315,4 +295,4 @@ def _by_clause(values: Sequence[Column]) -> Column:
     return found
 
 
-__all__ = ["TWICE", "changed_rows", "source_frame", "stores"]
+__all__ = ["TWICE", "changed_rows", "source_frame"]
