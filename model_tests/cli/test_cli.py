@@ -131,6 +131,22 @@ def test_json_lines_come_back_as_they_were(filled: Path, cli: Run) -> None:
     assert by_id(out) == LINES
 
 
+def test_old_partitions_go_by_what_their_values_say(tmp_path: Path, cli: Run) -> None:
+    table = Table.create(
+        tmp_path / "t", "id INT, day STRING", primary_key=["id", "day"], partition_by=["day"]
+    )
+    table.upsert([{"id": 1, "day": day} for day in ("20240101", "20240201", "99990101")])
+    asked: tuple[object, ...] = ("expire-partitions", tmp_path / "t", "--timestamp-formatter", "yyyyMMdd")
+    assert cli(*asked)[0] == 2
+    asked = (*asked, "--expiration-time", "7 d")
+    assert cli(*asked, "--dry-run") == (0, "would remove day=20240101, day=20240201\n", "")
+    answer = '{"partitions": [{"day": "20240101"}], "dry_run": false}\n'
+    assert cli(*asked, "--max-expires", 1, "--format", "jsonl") == (0, answer, "")
+    assert cli(*asked) == (0, "removed day=20240201\n", "")
+    assert cli(*asked) == (0, "nothing to do\n", "")
+    assert cli("count", tmp_path / "t", "--fresh") == (0, "1\n", "")
+
+
 def test_a_tag_keeps_what_expires(filled: Path, cli: Run) -> None:
     assert cli("tag", filled, "first", "--snapshot", 1) == (0, "tag first keeps snapshot 1\n", "")
     assert cli("expire", filled, "--retain-last", 1) == (0, "expired snapshot 1\n", "")

@@ -42,6 +42,7 @@ ON_TABLES = (
         "delete",
         "describe",
         "expire",
+        "expire-partitions",
         "expire-tags",
         "files",
     ),

@@ -110,6 +110,13 @@ CASES = {
         [*ROWS[:2], (3, "LIMALIMA", 30, "sa"), ROWS[3], NEW[1]],
         2,
     ),
+    "merge of values": Case(
+        "MERGE INTO t USING (VALUES (3, 'Quito')) AS s (`i d`, city) ON s.`i d` = t.id "
+        "WHEN MATCHED THEN UPDATE SET city = s.city",
+        [*ROWS[:2], (3, "Quito", *ROWS[2][2:]), ROWS[3]],
+        1,
+        ("parted",),
+    ),
     "merge that deletes": Case(
         "MERGE INTO t USING there ON there.id = t.id WHEN MATCHED THEN DELETE", [ROWS[1], ROWS[3]], 2
     ),

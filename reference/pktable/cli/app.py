@@ -34,9 +34,9 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 CHECKS: Final = "pktable.cli.checks"
 LATE: Final[Mapping[str, tuple[str, str]]] = {
     "check": (CHECKS, "Report every violated rule of a table, with its clause."),
-    "clause": ("pktable.cli.specification", "Print clauses: what they say, why, and where they are covered."),
+    "clause": ("pktable.cli.specification", "Print clauses: what they say, why, and by what covered."),
     "conform": ("pktable.cli.conform", "Judge an implementation in any language by its runner."),
-    "dump": ("pktable.cli.dump", "Show a metadata file, DV index file or log file field by field."),
+    "dump": ("pktable.cli.dump", "Show a file of metadata, vectors or logs by its fields."),
     "verify": (CHECKS, "Run the verification suite, in a clone of the repository."),
     "replay-git": (CHECKS, "Replay a git history into a table and compare them."),
 }

@@ -174,7 +174,7 @@ def write(
     quiet: Quiet = False,
     spark: OnSpark = False,
 ) -> None:
-    """Write the rows of a file: upserts, or changes by row kind.
+    """Write the rows of a file: upserts, or by row kind.
 
     A dry run checks the file and its rows, and writes nothing. Result: rows, snapshot (null if none was made), dry_run.
     Of a Hudi table: rows, instant (null if there were no rows), dry_run.

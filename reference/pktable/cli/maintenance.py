@@ -87,7 +87,7 @@ def rescale(
     quiet: Quiet = False,
     spark: OnSpark = False,
 ) -> None:
-    """Give partitions as many buckets as the option bucket says.
+    """Give partitions as many buckets as the option says.
 
     Result: snapshot (null if all partitions have that many).
     """
@@ -147,7 +147,7 @@ def tag(
     storage: StorageOptions = None,
     quiet: Quiet = False,
 ) -> None:
-    """Keep a snapshot under a name, remove a name, or list names.
+    """Keep a snapshot under a name; remove or list names.
 
     Result: tag, snapshot (null for a removed tag), deleted.
     """
@@ -234,7 +234,7 @@ def consumer(
     storage: StorageOptions = None,
     quiet: Quiet = False,
 ) -> None:
-    """Keep what a reader has not read, forget it, or list readers.
+    """Keep what a reader has not read; forget or list it.
 
     Result: consumer, next_snapshot (null for a forgotten consumer), deleted.
     """
@@ -316,6 +316,50 @@ def expire_tags(
     expired = open_table(path, storage=storage).expire_tags(older_than=limit, dry_run=dry_run)
     sentence = _removed("delete", ", ".join(expired), dry_run)
     print_outcome(sentence, {"tags": expired, "dry_run": dry_run}, output)
+
+
+@app.command()
+def expire_partitions(
+    path: TablePath,
+    expiration_time: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME", help="The age at which they go, such as '30 d', if not as the options say."
+        ),
+    ] = None,
+    timestamp_pattern: Annotated[
+        str | None,
+        typer.Option(metavar="PATTERN", help="The columns of the time, such as '$day $hour:00:00'."),
+    ] = None,
+    timestamp_formatter: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LETTERS", help="How the time is written, in letters of Java, such as yyyyMMdd."
+        ),
+    ] = None,
+    max_expires: Annotated[
+        int | None, typer.Option(metavar="N", help="The oldest N at most; 100 by default.")
+    ] = None,
+    dry_run: DryRun = False,
+    output: Output = Format.TABLE,
+    storage: StorageOptions = None,
+    quiet: Quiet = False,
+) -> None:
+    """Remove the partitions whose values say an old time.
+
+    Result: partitions (of each its values as text, by column), dry_run.
+    """
+    gone = open_table(path, storage=storage).expire_partitions(
+        expiration_time,
+        timestamp_pattern=timestamp_pattern,
+        timestamp_formatter=timestamp_formatter,
+        max_expires=max_expires,
+        dry_run=dry_run,
+    )
+    shown = ["/".join(f"{name}={value}" for name, value in one.items()) for one in gone]
+    print_outcome(
+        _removed("remove", ", ".join(shown), dry_run), {"partitions": gone, "dry_run": dry_run}, output
+    )
 
 
 @app.command()

@@ -93,7 +93,7 @@ def read(
     quiet: Quiet = False,
     spark: OnSpark = False,
 ) -> None:
-    """Print the rows of a table, now or as of an earlier time."""
+    """Print the rows of a table, as of now or earlier."""
     time = moment("--timestamp", timestamp)
     wanted = None if columns is None else names(columns)
     table = open_table(path, spark, storage=storage, ignored=ignore_option)

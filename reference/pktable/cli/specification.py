@@ -26,7 +26,7 @@ def list_options(
     ] = "",
     output: Output = Format.TABLE,
 ) -> None:
-    """List the table options, their defaults, and what is refused.
+    """List the table options, defaults, and what is refused.
 
     Most options that are ignored are listed only if PART is in their names.
     """

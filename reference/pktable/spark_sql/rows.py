@@ -272,7 +272,11 @@ def merge(queries: Queries, words: Words) -> DataFrame | None:
         source_name = words.name()
         read_travel(words)
     source_text = Words(words.text, words.words[begin : words.at]).written
-    other = words.alias(but=("ON",)) or (source_name.parts[-1] if source_name else "source")
+    aliased = words.alias(but=("ON",))
+    other = aliased or (source_name.parts[-1] if source_name else "source")
+    if aliased and words.sees("("):
+        columns = ", ".join(part.written for part in words.group())
+        source_text = f"{source_text} AS {quoted(aliased)}({columns})"
     words.expect("ON")
     on = words.until("WHEN")
 
