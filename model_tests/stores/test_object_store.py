@@ -224,6 +224,17 @@ def test_a_store_without_conditional_puts_is_refused(server: Server, root: str, 
     assert store.list_names(root) == []
 
 
+@covers("CMT-19")
+def test_a_store_whose_first_answer_is_lost_is_not_called_one_that_ignores_the_condition(
+    server: Server, root: str
+) -> None:
+    store = ObjectStoreIO(root, {**server.options, "timeout": "34s"})
+    answers = iter([503])
+    with server.faulty(lambda request: next(answers, None), before=False):
+        assert store.put_if_absent(f"{root}/1", b"")
+    assert store.list_names(root) == ["1"]
+
+
 def test_a_bucket_is_probed_once_in_a_process(server: Server, root: str) -> None:
     options = {**server.options, "timeout": "33s"}
     with server.counted() as first:
