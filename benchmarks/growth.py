@@ -3,6 +3,7 @@
 * *snapshots*: a table of one bucket after so many upserts of ten rows. Retained are all of them until the expiry.
 * *files*: a table that nobody compacts, after so many writes of one row; its files are all of level 0.
 * *buckets*: a table of so many buckets, each written to by every commit.
+* *columns*: a table of so many columns of BIGINT and 200 rows; conditions and assignments name up to 200 columns.
 * *predicates*: a plan of a read, by its condition, of a table of so many files; no condition leaves many.
 * *cores*: 64 buckets of 40,000 rows compacted by Spark on one core and on two.
 
@@ -43,6 +44,7 @@ SIZES = {
     "snapshots": (10, 30, 100, 300, 1000),
     "files": (10, 100, 1000, 10_000),
     "buckets": (1, 4, 16, 64, 256),
+    "columns": (20, 200, 2000),
     "predicates": (10, 100, 1000, 10_000),
 }
 REPEATS = 5
@@ -145,6 +147,28 @@ def buckets(path: Path, size: int) -> Measured:
     return {**reads(path), "commit, per bucket": commit / size}
 
 
+def columns(path: Path, size: int) -> Measured:
+    """Write, read and change a wide table."""
+    names = [f"c{number}" for number in range(size)]
+    table = Table.create(
+        path,
+        ", ".join(["k BIGINT", *(f"{name} BIGINT" for name in names)]),
+        primary_key=["k"],
+        options={**OPTIONS, "changelog-producer": "lookup"},
+    )
+    every = pa.table({"k": np.arange(200), **{name: np.arange(200) % 7 for name in names}})
+    asked = " OR ".join(f"{name} = 77" for name in names[:200])
+    assignments = {name: f"{name} + 1" for name in names[:200]}
+    return {
+        "upsert of 200 rows": median(lambda: table.upsert(every)),
+        "read": median(lambda: Table.open(path).to_arrow()),
+        "read of rows that satisfy a condition": median(lambda: table.to_arrow(where=asked)),
+        "update of a row": median(lambda: table.update(assignments, where="k = 1")),
+        "list the types": median(lambda: [table.columns[name] for name in names]),
+        "check": median(table.check, repeats=1),
+    }
+
+
 def predicates(path: Path, size: int) -> Measured:
     """Plan reads of files that are in a manifest only, of 16 columns in 4 buckets."""
     planning.make_table(path, size)
@@ -200,6 +224,7 @@ GROWN: dict[str, Callable[[Path, int], Measured]] = {
     "snapshots": snapshots,
     "files": files,
     "buckets": buckets,
+    "columns": columns,
     "predicates": predicates,
 }
 

@@ -377,6 +377,31 @@ def test_procedures_do_what_the_methods_do(lake: Any) -> None:
     assert len(lake.warehouse.table("db.p").snapshots()) == 1
 
 
+@covers("WH-15")
+def test_an_expiry_by_time_keeps_as_many_snapshots_as_the_option_says(lake: Any) -> None:
+    table = lake.warehouse.create_table("db.kept", "id INT", primary_key="id")
+    for number in range(13):
+        table.put([{"id": number}])
+    for option, left in ((None, 10), ("3", 3)):
+        if option:
+            table.alter(set_options={"snapshot.num-retained.min": option})
+        lake.sql("CALL sys.expire_snapshots(table => 'kept', older_than => '2100-01-01 00:00:00')")
+        assert len(table.snapshots()) == left
+
+
+@covers("WH-15")
+def test_a_compaction_finds_the_partition_of_nulls_by_its_name(lake: Any) -> None:
+    table = lake.warehouse.create_table(
+        "db.nulls", "id INT, p STRING", partition_by="p", primary_key=None, options={"write-only": "true"}
+    )
+    for p in (None, None, "a", "a"):
+        table.append([{"id": 1, "p": p}])
+    table.alter(set_options={"write-only": "false"})
+    lake.sql("CALL sys.compact(table => 'nulls', partitions => 'p=__DEFAULT_PARTITION__')")
+    files = table.files()["partition"].to_pylist()
+    assert sorted(files) == ["p=__DEFAULT_PARTITION__", "p=a", "p=a"]
+
+
 @covers("WH-15", "WH-18")
 def test_a_branch_is_a_table_of_its_own_name(lake: Any) -> None:
     made(lake, "b")
@@ -534,6 +559,10 @@ def test_what_is_not_understood_is_refused_and_nothing_is_written(lake: Any) -> 
         ("CALL sys.rollback(table => 'r')", "one of version, snapshot and tag"),
         ("CALL sys.create_tag(table => 'r')", "expected tag"),
         ("CALL sys.expire_snapshots(table => 'nosuch', retain_max => 1)", "nosuch"),
+        ("CALL sys.expire_snapshots(table => 'r', retain_max => 1, retain_min => 0)", "retain_min of 1"),
+        ("CALL sys.rollback(table => 'r-old', version => '1')", "expected a name such as 'db.t'"),
+        ("CALL sys.create_tag(table => 'r', tag => NULL, tag => 't')", "given twice"),
+        ("CALL sys.clear_consumers(table => 'r', includingConsumers => '[')", "no regular expression"),
         ("INSERT INTO r VALUES (1)", "expected 4 columns"),
         ("INSERT INTO r (id, id) VALUES (1, 1)", "each column once"),
         ("INSERT INTO r BY NAME SELECT 1 AS id, 2 AS nosuch", "nosuch is not in the table"),

@@ -170,7 +170,7 @@ class Table(TableReads, TableWrites, TableUpkeep):
     @property
     def columns(self) -> dict[str, str]:
         """The columns in order: name to SQL type, such as ``{"id": "BIGINT NOT NULL"}``."""
-        return {field.name: str(field.type) for field in self.schema.fields}
+        return dict(self.schema.texts)
 
     @property
     def options(self) -> dict[str, str]:

@@ -18,7 +18,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +34,9 @@ from pktable.format.vectors.deletion_vector import Positions
 from pktable.lsm.bucket import BucketPath, Key, total_order
 from pktable.merge.grouping import Flags, Indices, Window, taken
 from pktable.merge.key_encoding import encode_keys
+
+SMALL_BYTES: Final = 1 << 20
+"""Of a file whose columns are read at once: to read one takes a millisecond, however small it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +173,7 @@ def fetch_rows(
     reader = DataReader(context, place, file)
     # Arrow decodes a row group at once for four fifths of the time that it takes batch by batch.
     most = max(BATCH_ROWS, rows_to_hold([[file]], WINDOW_BYTES))
-    if not reader.stored.by_column:
+    if not reader.stored.by_column or file.file_size <= SMALL_BYTES:
         return reader.rows_at(positions, columns, batch_rows=most)
     # One after the other, so that the memory of a whole column is soon used again. It is seldom more than half of all.
     found = {name: reader.rows_at(positions, [name], batch_rows=2 * most).column(0) for name in columns}

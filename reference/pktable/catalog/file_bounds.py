@@ -88,17 +88,20 @@ def value_bounds(
         alike = (file.schema_id, file.value_stats_cols, arity_of(file.value_stats.min_values))
         groups.setdefault(alike, []).append(i)
     found: dict[str, Bounds] = {}
+    parted = [[files[i] for i in group] for group in groups.values()]
+    described = [one[0].value_stats_fields(context.schema_of(one[0].schema_id)) for one in parted]
     for field in context.schema.fields:
         if field.name in columns and files:
-            parts = [_of_column(context, [files[i] for i in group], field) for group in groups.values()]
+            parts = [_of_column(context, *part, field) for part in zip(parted, described, strict=True)]
             found[field.name] = parts[0] if len(parts) == 1 else _together(parts, list(groups.values()))
     return found
 
 
-def _of_column(context: TableContext, files: Sequence[DataFileMeta], field: Field) -> Bounds:
-    """Return the statistics of a column in ``files``, which have statistics of the same fields of one schema."""
+def _of_column(
+    context: TableContext, files: Sequence[DataFileMeta], fields: Sequence[Field] | None, field: Field
+) -> Bounds:
+    """Return the statistics of a column in ``files``, which have statistics of the same ``fields`` of one schema."""
     before = context.schema_of(files[0].schema_id)
-    fields = files[0].value_stats_fields(before)
     every = np.ones(len(files), bool)
     unknown: End = np.zeros(len(files), bool), ~every
     old = before.by_id.get(field.id)

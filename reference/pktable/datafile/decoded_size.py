@@ -9,7 +9,7 @@ Clauses: SAFE-8.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import pyarrow as pa
@@ -36,20 +36,18 @@ def rows_at_once(
     metadata: Any,
     chunk_of: Callable[[int, int], Any],
     group: int,
-    names: Collection[str],
+    leaves: Iterable[int],
     most: int,
 ) -> int:
     """Return how many rows of a row group to decode at once, at least 1 and at most ``most``.
 
-    ``chunk_of``: gives a column of a row group as Arrow has it. ``names``: the columns that are read.
+    ``chunk_of``: gives a column of a row group as Arrow has it. ``leaves``: the numbers of the columns that are read.
     Raises ValueError or IndexError for a damaged header of a dictionary.
     """
     found = metadata.row_group(group)
     most = max(1, min(most, found.num_rows))
     size = 0.0
-    for leaf in range(found.num_columns):
-        if metadata.schema.column(leaf).path.partition(".")[0] not in names:
-            continue
+    for leaf in leaves:
         chunk = chunk_of(group, leaf)
         size += chunk.total_uncompressed_size / max(1, found.num_rows)
         values = max(

@@ -154,7 +154,8 @@ class ParquetRows:
             rows = self.metadata.row_group(group).num_rows
             wanted = None if ranges is None else within(ranges, position, position + rows)
             if wanted is None or len(wanted):
-                at_once = rows_at_once(self._source, self.metadata, self.chunk, group, columns, batch_rows)
+                leaves = [leaf for name in columns for leaf in self._leaves.get(name, ())]
+                at_once = rows_at_once(self._source, self.metadata, self.chunk, group, leaves, batch_rows)
                 chosen = self._chosen(group, wanted, list(columns), at_once)
                 for start, table in chosen or self._whole(group, columns, at_once):
                     stored = self.narrowed(table, encoded) if narrow else table
@@ -197,6 +198,15 @@ class ParquetRows:
     @cached_property
     def names(self) -> tuple[str, ...]:
         return tuple(self.schema.names)
+
+    @cached_property
+    def _leaves(self) -> dict[str, list[int]]:
+        """The numbers of the columns that Parquet stores for each column; a nested one has several."""
+        found: dict[str, list[int]] = {name: [] for name in self.names}
+        for leaf in range(self.metadata.num_columns):
+            path = self.metadata.schema.column(leaf).path
+            found.setdefault(path if path in found else path.partition(".")[0], []).append(leaf)
+        return found
 
     @cached_property
     def _file(self) -> Any:

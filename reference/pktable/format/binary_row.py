@@ -190,18 +190,17 @@ def decode_row(
         raise CorruptFileError(
             "row header", at=at, expected="a row kind and a null bit per field", found=data[4:fixed].hex()
         )
-    values: list[Any] = []
-    for i, (t, (form, number, scale)) in enumerate(zip(types, _forms(tuple(types)), strict=True)):
-        if header >> (8 + i) & 1 or (only is not None and i not in only):
-            values.append(None)
+    values: list[Any] = [None] * arity
+    chosen = range(arity) if only is None else only
+    kinds = [types[i] for i in chosen]
+    for i, t, (form, number, scale) in zip(chosen, kinds, _forms(tuple(kinds)), strict=True):
+        if header >> (8 + i) & 1:
             continue
         slot = data[fixed + 8 * i : fixed + 8 * i + 8]
         try:
             if t.children:
                 raise ValueError("null")
-            values.append(
-                _number(slot, number) if form == NUMBER else _get(data, least, slot, form, scale, t)
-            )
+            values[i] = _number(slot, number) if form == NUMBER else _get(data, least, slot, form, scale, t)
         except ValueError as error:
             expected = f"a {t}: {error}"
             raise CorruptFileError(f"row field {i}", at=at, expected=expected, found=slot.hex()) from None

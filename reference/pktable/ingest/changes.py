@@ -100,9 +100,9 @@ def conform(rows: pa.Table, schema: TableSchema, optional: Optional = ()) -> pa.
     """
     names = list(schema.value_names)
     expect_columns(rows.column_names, names, schema, optional=optional)
-    for name in (name for name in names if name not in rows.column_names):
-        rows = rows.append_column(name, pa.nulls(rows.num_rows))
-    columns = [_conformed(rows.column(field.name), field, schema) for field in schema.fields]
+    given = dict(zip(rows.column_names, rows.columns, strict=True))
+    absent = pa.chunked_array([pa.nulls(rows.num_rows)])
+    columns = [_conformed(given.get(field.name, absent), field, schema) for field in schema.fields]
     return _with_directories(pa.table(columns, names=names), schema)
 
 

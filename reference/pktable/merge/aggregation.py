@@ -228,8 +228,9 @@ class Aggregation:
             )
         removals = kinds == RowKind.DELETE if self._removes else None
         if (retractions if removals is None else retractions & ~removals).any():
+            names = set(window.records.column_names)
             for name, column in self._columns.items():
-                if name in window.records.column_names:
+                if name in names:
                     column.expect_no_retraction()
         return removals
 

@@ -163,7 +163,7 @@ class EngineOptions:
             raise UnsupportedOptionError(name, value, expected)
 
     def _expect_column(self, option: str, column: str) -> None:
-        if column not in self.schema.value_names:
+        if column not in self.schema:
             names = ", ".join(self.schema.value_names)
             raise InvalidRequestError(f"option {option}: column {column} does not exist; columns are {names}")
 

@@ -15,6 +15,7 @@ from pktable_spec.errors import InvalidRequestError
 from pyspark.sql import DataFrame
 from sqlglot import errors, exp
 
+from pktable.catalog.holds import DEFAULT_LEAST
 from pktable.predicate.dialect import SPARK
 from pktable.run.spark.wire import frame_of_rows
 from pktable.spark_sql.altering import delete_tags, expect_there, replace_tag
@@ -72,8 +73,12 @@ def _where(queries: Queries, table: Table, given: Mapping[str, Any]) -> str | No
             raise InvalidRequestError(
                 f"partitions: expected such as {','.join(f'{name}=…' for name in kinds)}, found {part!r}"
             )
+        null = table.catalog.context.options.partition_default_name
         values = (
-            f"{quoted(name)} = CAST({text_literal(text)} AS {kinds[name]})" for name, text in texts.items()
+            f"{quoted(name)} IS NULL"
+            if text == null
+            else f"{quoted(name)} = CAST({text_literal(text)} AS {kinds[name]})"
+            for name, text in texts.items()
         )
         holds.append(" AND ".join(values))
     return " OR ".join(f"({one})" for one in holds)
@@ -123,8 +128,11 @@ def _fast_forward(queries: Queries, table: Table, given: Mapping[str, Any]) -> l
 
 def _expire_snapshots(queries: Queries, table: Table, given: Mapping[str, Any]) -> list[tuple[Any, ...]]:
     retained = table.snapshots()
-    least = max(given.get("retain_min", 1), 1)
     most = given.get("retain_max")
+    least = table.catalog.context.options.snapshot_retained_min or DEFAULT_LEAST
+    least = given.get("retain_min", least if most is None else min(least, most))
+    if least < 1:
+        raise InvalidRequestError(f"expire_snapshots: expected retain_min of 1 or more, found {least}")
     if most is None and "older_than" not in given:
         raise InvalidRequestError("expire_snapshots: expected retain_max or older_than")
     if most is not None and most < least:
@@ -205,12 +213,22 @@ def _reset_consumer(queries: Queries, table: Table, given: Mapping[str, Any]) ->
 
 
 def _clear_consumers(queries: Queries, table: Table, given: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-    among = re.compile(given.get("includingConsumers", ".*"))
-    but = re.compile(given["excludingConsumers"]) if "excludingConsumers" in given else None
+    among, but = (
+        _pattern(f"clear_consumers: {which}", given.get(which))
+        for which in ("includingConsumers", "excludingConsumers")
+    )
     for name in table.consumers():
-        if among.fullmatch(name) and not (but and but.fullmatch(name)):
+        if (among is None or among.fullmatch(name)) and not (but and but.fullmatch(name)):
             table.delete_consumer(name)
     return [(True,)]
+
+
+def _pattern(what: str, text: str | None) -> re.Pattern[str] | None:
+    """Return a regular expression, None for a blank text. Raises InvalidRequestError."""
+    try:
+        return re.compile(text) if text and text.strip() else None
+    except re.error as error:
+        raise InvalidRequestError(f"{what}: {text!r} is no regular expression of Python: {error}") from None
 
 
 def _millis(queries: Queries, text: str) -> int:
@@ -308,13 +326,23 @@ def call(queries: Queries, words: Words) -> DataFrame | None:
 
 
 def _parts(text: str) -> Sequence[str]:
-    """Return the parts of a table's name in a text, where one with a branch needs no backquotes."""
-    return text.split(".") if "$" in text and "`" not in text else Words.of(text).name().parts
+    """Return the parts of a table's name in a text, where one with a branch needs no backquotes.
+
+    Raises InvalidRequestError if there is more in the text.
+    """
+    if "$" in text and "`" not in text:
+        return text.split(".")
+    words = Words.of(text)
+    parts = words.name().parts
+    if words.peek() is not None:
+        raise InvalidRequestError(f"CALL: table: expected a name such as 'db.t' or '`a-b`', found {text!r}")
+    return parts
 
 
 def _arguments(words: Words, name: str, kinds: Mapping[str, type]) -> dict[str, Any]:
     """Read arguments by name (``name => value``) or by their place. Raises InvalidRequestError."""
     given: dict[str, Any] = {}
+    seen: set[str] = set()
     for number, part in enumerate(words.group()):
         following = part.peek(1)
         if following is not None and following.text in ("=>", "="):
@@ -329,8 +357,9 @@ def _arguments(words: Words, name: str, kinds: Mapping[str, type]) -> dict[str, 
             raise InvalidRequestError(
                 f"CALL sys.{name}: expected arguments {', '.join(kinds)}, found {key or part.written}"
             )
-        if known in given:
+        if known in seen:
             raise InvalidRequestError(f"CALL sys.{name}: {known}: given twice")
+        seen.add(known)
         value = _value(part.rest(), f"CALL sys.{name}: {known}")
         if value is None:
             continue

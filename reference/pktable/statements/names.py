@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from pktable_spec.errors import InvalidRequestError
@@ -122,16 +123,18 @@ class Names:
         return SparkText(text)
 
     def _scope(self, sides: Sequence[str]) -> Scope:
-        fields = {TARGET: self.target, SOURCE: self.source}
         # Without a source there is one table, and its columns need no qualified names.
         alone = {TARGET: "" if self.aliases[0] == TARGET else self.aliases[0]}
         aliases = dict(zip((TARGET, SOURCE), self.aliases, strict=True)) if self.source else alone
-        return Scope(
-            {
-                aliases[side]: {f.name: (qualified(side, f.name), general(f.type)) for f in fields[side]}
-                for side in sides
-            }
-        )
+        return Scope({aliases[side]: self._columns[side] for side in sides})
+
+    @cached_property
+    def _columns(self) -> dict[str, dict[str, tuple[str, DataType]]]:
+        """By side and name: what the tree calls a column, and its type."""
+        return {
+            side: {field.name: (qualified(side, field.name), general(field.type)) for field in fields}
+            for side, fields in ((TARGET, self.target), (SOURCE, self.source))
+        }
 
 
 def assigned(value: Expression, wanted: DataType) -> Expression | None:

@@ -87,8 +87,10 @@ class DataFileMeta:
         """
         if self.value_stats_cols is not None:
             return [schema.field(name) for name in self.value_stats_cols]
-        names = schema.value_names if self.write_cols is None else self.write_cols
-        described = [schema.field(name) for name in names if name in schema.value_names]
+        if self.write_cols is None:
+            described: Sequence[Field] = schema.fields
+        else:
+            described = [schema.field(name) for name in self.write_cols if name in schema]
         return described if arity_of(self.value_stats.min_values) == len(described) else None
 
     def holds(self, column: int, schema: TableSchema) -> bool:

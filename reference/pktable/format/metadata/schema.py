@@ -59,9 +59,17 @@ class TableSchema:
             names = ", ".join(self.value_names)
             raise InvalidRequestError(f"column {name!r} does not exist; columns are {names}") from None
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._by_name
+
     @cached_property
     def _by_name(self) -> dict[str, Field]:
         return {field.name: field for field in self.fields}
+
+    @cached_property
+    def texts(self) -> Mapping[str, str]:
+        """The SQL types of the columns by name."""
+        return {field.name: str(field.type) for field in self.fields}
 
     @cached_property
     def by_id(self) -> Mapping[int, Field]:
