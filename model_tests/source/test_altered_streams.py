@@ -7,12 +7,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pktable import InvalidRequestError, Table
+from pktable import InvalidRequestError, Table, Warehouse
 from pktable_spec.covers import covers
 from pyspark.sql import types as st
 
 from model_tests.changelog.tables import new_table, put
-from model_tests.source.driven import Row, Stream, read_all, source
+from model_tests.source.driven import Row, Stream, moved, read_all, source
 
 CHANGES = {"read__changelog": "true"}
 BIG = 1 << 40
@@ -44,6 +44,47 @@ def begun(table: Table, schema: st.StructType, **options: Any) -> list[Row]:
     start = reader.initialOffset()
     found = read_all(reader, reader.partitions(start, reader.latestOffset(start)), schema)
     return [tuple(row.values()) for row in found.to_pylist()]
+
+
+@covers("CHG-39", "RD-14")
+@pytest.mark.parametrize(
+    "change", [{"rename": {"a": "b", "b": "a"}}, {"rename": {"b": "z"}, "add": "b STRING"}]
+)
+def test_columns_of_a_dataframe_stay_what_they_were_when_it_was_made(
+    tmp_path: Path, change: dict[str, Any]
+) -> None:
+    table = Table.create(tmp_path / "t", "id BIGINT, a STRING, b STRING", primary_key="id")
+    table.upsert([{"id": 1, "a": "A", "b": "B"}])
+    made = source(table.path, **CHANGES)
+    schema = made.schema()
+    made = moved(made)
+    table.alter(**change)
+    reader = made.streamReader(schema)
+    start = reader.initialOffset()
+    found = read_all(reader, reader.partitions(start, reader.latestOffset(start)), schema)
+    assert found.to_pylist() == [{"_row_kind": "+I", "id": 1, "a": "A", "b": "B"}]
+    made = source(table.path)
+    schema = made.schema()
+    table.alter(rename={"a": "b", "b": "a"})
+    with pytest.raises(InvalidRequestError, match="is another one than it was"):
+        moved(made).reader(schema).partitions()
+
+
+@covers("CHG-39", "TBL-60")
+def test_a_dataframe_of_a_table_reads_no_other_that_takes_its_place(tmp_path: Path) -> None:
+    lake = Warehouse(tmp_path)
+    columns = "id BIGINT, v INT"
+    lake.create_table("t", columns, primary_key="id").upsert([{"id": 1, "v": 1}])
+    path = lake.path_of("t")
+    made = source(path, **CHANGES), source(path)
+    schemas = [one.schema() for one in made]
+    lake.drop_table("t")
+    lake.create_table("t", columns, primary_key="id", comment="another").upsert([{"id": 2, "v": 2}])
+    reader = moved(made[0]).streamReader(schemas[0])
+    with pytest.raises(InvalidRequestError, match="another table has taken its place"):
+        reader.partitions(reader.initialOffset(), reader.latestOffset(reader.initialOffset()))
+    with pytest.raises(InvalidRequestError, match="another table has taken its place"):
+        moved(made[1]).reader(schemas[1]).partitions()
 
 
 @pytest.fixture(params=["lookup", "none", "append"])

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pktable import InvalidRequestError, SnapshotNotFoundError, Table
-from pktable.spark_source import stream_reader
+from pktable.spark_source import pieces, stream_reader
 from pktable_spec.covers import covers
 
 from model_tests.changelog.tables import applied, changes, folded, new_table, put, rows, three_writes
@@ -337,6 +337,29 @@ def test_rows_that_expire_before_they_are_read_are_refused(table: Table) -> None
         SnapshotNotFoundError, match="snapshot 6 does not exist or has expired; retained: 8 to 8"
     ):
         stream.batch(0)
+
+
+@covers("CHG-13", "CHG-27")
+@pytest.mark.parametrize("name", ["plan_changes", "read_changes"])
+def test_changes_that_expire_before_they_are_read_are_left_out_if_a_loss_is_allowed(
+    table: Table, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = Stream(table.path, failOnDataLoss="false", **CHANGES)
+    stream.rest()
+    for value in range(3):
+        put(table, ("+I", 7, value))
+
+    def expire(*arguments: Any) -> Any:
+        monkeypatch.undo()
+        table.compact(full=True)
+        table.expire_snapshots(retain_last=1)
+        put(table, ("+I", 8, 8))
+        return work(*arguments)
+
+    work = getattr(pieces, name)
+    monkeypatch.setattr(pieces, name, expire)
+    assert stream.next() == []
+    assert stream.next() == [("+I", 8, 8)]
 
 
 @covers("CHG-18", "CHG-27")

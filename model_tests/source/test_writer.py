@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from unittest import mock
 
 import pyarrow as pa
 import pytest
-from pktable import InvalidRequestError, Table
+from pktable import InvalidRequestError, PkTableError, Table
 from pktable.spark_source import data_source
 from pktable.store.file_io import abort
 from pktable_spec.covers import covers
@@ -52,6 +53,27 @@ def test_a_write_upserts_all_rows_of_all_tasks_in_one_commit(table: Table) -> No
     write(table.path, SCHEMA, some())
     write(table.path, SCHEMA)
     assert [one.commit_kind for one in table.snapshots()].count("APPEND") == 1
+
+
+@covers("TBL-60", "CMT-56")
+@pytest.mark.parametrize("overwrite", [False, True])
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_write_is_not_committed_into_a_table_that_takes_the_place_of_its_own(
+    table: Table, overwrite: bool, gone: bool
+) -> None:
+    writer = moved(source(table.path)).writer(SCHEMA, overwrite)
+    messages = staged(writer, [some((1, 1))])
+    shutil.rmtree(table.path)
+    if not gone:
+        options = {"bucket": "2"}
+        other = Table.create(
+            table.path, "id BIGINT, v INT", primary_key="id", options=options, comment="another"
+        )
+        other.upsert([{"id": 9, "v": 9}])
+    with pytest.raises(PkTableError, match=r"has taken its place|found nothing"):
+        moved(writer).commit(messages)
+    moved(writer).abort(messages)
+    assert gone or (held(other), left(other)) == ({9: 9}, [])
 
 
 @covers("BRN-1", "BRN-3")

@@ -148,8 +148,16 @@ def not_as_opened(context: TableContext) -> InvalidRequestError | None:
     found = schema_at(store, path)
     if found is None or (paths.branch is not None and not is_there(store, paths)):
         return gone(store, paths)
-    if found == schema:
-        return None
+    return None if found == schema else _replaced(paths, path)
+
+
+def expect_table_of(context: TableContext, schema: TableSchema) -> None:
+    """Raise InvalidRequestError unless the table that was opened is the one that had ``schema``. Clauses: TBL-60."""
+    if context.schemas.get(schema.id) != schema:
+        raise _replaced(context.paths, context.paths.schema(schema.id))
+
+
+def _replaced(paths: TablePaths, path: str) -> InvalidRequestError:
     return InvalidRequestError(
         f"{paths.root}: another table has taken its place since it was opened ({path} differs); open it again"
     )

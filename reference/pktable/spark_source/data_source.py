@@ -25,6 +25,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from pktable.spark_source.options import INCREMENTAL, READ, READ_STREAM, WRITE, WRITE_STREAM, Options
 
 if TYPE_CHECKING:
+    from pktable.format.metadata.schema import TableSchema
     from pktable.spark_source.pieces import BatchReader
     from pktable.spark_source.stream_reader import StreamReader
     from pktable.spark_source.writer import BatchWriter
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 
 class PkTableSource(DataSource):
     """The tables of pktable, for Spark's ``format("pktable")``. Supports pyspark 4.0 and later, streams partly."""
+
+    _read: TableSchema | None = None
+    """The schema whose columns a DataFrame was given. Spark keeps this object with it."""
 
     @classmethod
     def name(cls) -> str:
@@ -47,7 +51,8 @@ class PkTableSource(DataSource):
         from pktable.run.spark.types import read_schema
 
         options = Options.given(self.options, READ, READ_STREAM)
-        columns = read_schema(options.context(options.open_table().catalog).schema.fields)
+        self._read = options.context(options.open_table().catalog).schema
+        columns = read_schema(self._read.fields)
         if options.mode == INCREMENTAL or options.flag("read.changelog", False):
             return StructType([StructField(ROW_KIND, StringType()), *columns.fields])
         return columns
@@ -56,13 +61,13 @@ class PkTableSource(DataSource):
         """Return the reader of one query. Raises InvalidRequestError."""
         from pktable.spark_source.pieces import BatchReader
 
-        return BatchReader(Options.given(self.options, READ), schema)
+        return BatchReader(Options.given(self.options, READ), schema, self._read)
 
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802
         """Return the reader of a stream. Raises InvalidRequestError."""
         from pktable.spark_source.stream_reader import StreamReader
 
-        return StreamReader(Options.given(self.options, READ_STREAM), schema)
+        return StreamReader(Options.given(self.options, READ_STREAM), schema, self._read)
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         """Return the writer of ``schema``, the columns of the DataFrame. Raises InvalidRequestError."""

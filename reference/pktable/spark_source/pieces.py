@@ -12,12 +12,13 @@ Clauses: RD-10, RD-12, RD-27, CHG-11, CHG-13.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
 import pyarrow as pa
-from pktable_spec.errors import CorruptFileError, InvalidRequestError
+from pktable_spec.errors import CorruptFileError, InvalidRequestError, SnapshotNotFoundError
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
@@ -33,8 +34,10 @@ from pktable.catalog.change_plan import (
     plan_changes,
     snapshots_between,
 )
+from pktable.catalog.schemas import expect_table_of
 from pktable.catalog.snapshots import SnapshotLog
 from pktable.context import TableContext
+from pktable.format.metadata.schema import TableSchema
 from pktable.format.metadata.snapshot import Snapshot
 from pktable.kinds import kind_of
 from pktable.lsm.bucket import BucketId, ChangeRead
@@ -44,6 +47,8 @@ from pktable.run.spark.types import as_nullable, for_spark, read_schema
 from pktable.scan import Split
 from pktable.spark_source.options import INCREMENTAL, Options
 from pktable.table import Table
+
+logger = logging.getLogger("pktable")
 
 RELOAD: Final = "if the table was altered after the DataFrame was made, make it again"
 
@@ -58,26 +63,45 @@ class Piece(Protocol):
 class ChangePiece:
     """Some changes of a range of snapshots, in order. ``snapshots``: those of the range as they were planned.
 
-    ``wanted``: None if snapshots of the range may be missing.
+    ``complete``: whether they must all be there when they are read.
     """
 
     context: TableContext
     parts: tuple[ChangeRead, ...]
     columns: tuple[str, ...]
     predicate: Predicate | None
-    wanted: ChangeRange | None
+    wanted: ChangeRange
     snapshots: tuple[Snapshot, ...]
+    complete: bool
 
     def read(self) -> Iterator[pa.Table]:
-        """Yield the changes. Raises CorruptFileError, or SnapshotNotFoundError if the range has expired since."""
+        """Yield the changes. Raises CorruptFileError, or SnapshotNotFoundError if the range has expired since.
+
+        Unless they must be complete, the rest is left out then. Clauses: CHG-13, CHG-27.
+        """
         try:
             for part in self.parts:
                 yield from read_changes(self.context, part, self.columns, self.predicate)
         except CorruptFileError:
-            if self.wanted is not None:
-                log = SnapshotLog(self.context.store, self.context.paths)
+            log = SnapshotLog(self.context.store, self.context.paths)
+            if self.complete:
                 expect_kept(self.context, log, self.wanted, self.snapshots)
+            elif len(_kept(self.context, log, self.snapshots)) < len(self.snapshots):
+                return
             raise
+
+
+def _kept(context: TableContext, log: SnapshotLog, snapshots: Sequence[Snapshot]) -> list[Snapshot]:
+    """Return which of ``snapshots`` are still there, and say which are left out."""
+    found = []
+    for one in snapshots:
+        try:
+            expect_kept(context, log, ChangeRange(one.id - 1, one.id), [one])
+        except SnapshotNotFoundError as error:
+            logger.warning("%s", error)
+        else:
+            found.append(one)
+    return found
 
 
 def row_partitions(splits: Iterable[Split]) -> list[InputPartition]:
@@ -104,42 +128,50 @@ def change_partitions(
     *,
     complete: bool = True,
     schema_id: int | None = None,
+    given: TableSchema | None = None,
 ) -> list[InputPartition]:
     """Return the partitions of a read of the changes of ``snapshots``, which are those of the range ``wanted``.
 
     ``complete``: whether they must all be there when the changes are read. ``schema_id``: the schema to read them
-    under, by default that of the last one.
+    under, by default that of the last one. ``given``: as of `columns_of`.
     Raises InvalidRequestError, SnapshotNotFoundError, CorruptFileError. Clauses: CHG-11, CHG-12, CHG-13, RD-14.
     """
     if not snapshots:
         return []
     last = snapshots[-1].schema_id
     context = catalog.under(last if schema_id is None else schema_id, last)
-    columns = columns_of(schema, context)
+    columns = columns_of(schema, context, given)
     predicate = parse(where, context.schema.fields) if where is not None else None
     try:
         parts = plan_changes(context, catalog.manifests, snapshots, wanted)
     except CorruptFileError:
         if complete:
             expect_kept(context, catalog.snapshots, wanted, snapshots)
+        elif len(kept := _kept(context, catalog.snapshots, snapshots)) < len(snapshots):
+            how: dict[str, Any] = {"complete": False, "schema_id": context.schema.id, "given": given}
+            return change_partitions(catalog, kept, schema, where, wanted, **how)
         raise
-    kept = wanted if complete else None
     groups: dict[BucketId | int | None, list[ChangeRead]] = {}
     has_order = kind_of(context.schema, context.root).has_keys
     for number, part in enumerate(parts):
         bucket_id = None if context.moves_keys else part.place.id
         groups.setdefault(bucket_id if has_order else number, []).append(part)
     return [
-        InputPartition([ChangePiece(context, tuple(group), columns, predicate, kept, tuple(snapshots))])
+        InputPartition(
+            [ChangePiece(context, tuple(group), columns, predicate, wanted, tuple(snapshots), complete)]
+        )
         for group in groups.values()
     ]
 
 
-def columns_of(schema: StructType, context: TableContext, *, changes: bool = True) -> tuple[str, ...]:
+def columns_of(
+    schema: StructType, context: TableContext, given: TableSchema | None = None, *, changes: bool = True
+) -> tuple[str, ...]:
     """Return the columns of the table to read for a DataFrame of ``schema``; at least one, so that rows are counted.
 
-    ``changes``: whether the DataFrame has the kinds of changes.
-    Raises InvalidRequestError for a column that the table does not have, or has with another type.
+    ``given``: the schema of the table when the DataFrame got its columns, None if the user named them. ``changes``:
+    whether the DataFrame has the kinds of changes.
+    Raises InvalidRequestError for a column that the table does not have, or has with another type or id.
     """
     known = {field.name: field for field in context.schema.fields}
     names = []
@@ -152,6 +184,8 @@ def columns_of(schema: StructType, context: TableContext, *, changes: bool = Tru
             raise InvalidRequestError(
                 f"column {field.name} is not in the table; columns are {', '.join(known)}; {RELOAD}"
             )
+        if given is not None and given.field(field.name).id != known[field.name].id:
+            raise InvalidRequestError(f"column {field.name} is another one than it was; {RELOAD}")
         kind, wanted = as_nullable(field.dataType), read_schema([known[field.name]])[0].dataType
         if kind != wanted:
             raise InvalidRequestError(
@@ -187,25 +221,29 @@ class BatchReader(DataSourceReader):
     Spark fails every read of a reader that has it while ``spark.sql.python.filterPushdown.enabled`` is off.
     """
 
-    def __init__(self, options: Options, schema: StructType) -> None:
-        self._options, self._schema = options, schema
+    def __init__(self, options: Options, schema: StructType, given: TableSchema | None = None) -> None:
+        """``given``: as of `columns_of`."""
+        self._options, self._schema, self._given = options, schema, given
 
     def partitions(self) -> list[InputPartition]:
         """Plan the read. Raises InvalidRequestError, SnapshotNotFoundError, CorruptFileError. Clauses: RD-27."""
         options, table = self._options, self._options.open_table()
+        if self._given is not None:
+            expect_table_of(table.catalog.context, self._given)
         where = options.text("filter")
         if options.mode == INCREMENTAL:
             snapshots = table.catalog.snapshots
             wanted = change_range(snapshots, *options.between)
             found = snapshots_between(table.catalog.context, snapshots, wanted)
-            return change_partitions(table.catalog, found, self._schema, where, wanted)
+            return change_partitions(table.catalog, found, self._schema, where, wanted, given=self._given)
         return row_partitions(self._splits(table, where))
 
     def _splits(self, table: Table, where: str | None) -> list[Split]:
         as_of = self._options.as_of
         changes = self._options.flag("read.changelog", False)
         columns = table.catalog.read_as_of(
-            AsOf.given(**as_of), lambda state, context: columns_of(self._schema, context, changes=changes)
+            AsOf.given(**as_of),
+            lambda state, context: columns_of(self._schema, context, self._given, changes=changes),
         )
         fresh = self._options.flag("fresh", False)
         return table.scan(**as_of, columns=columns, where=where, fresh=fresh).splits()

@@ -46,8 +46,10 @@ from pktable.catalog.as_of import AsOf
 from pktable.catalog.catalog import Catalog
 from pktable.catalog.change_plan import ChangeRange, snapshots_between
 from pktable.catalog.read_plan import plan_read
+from pktable.catalog.schemas import expect_table_of
 from pktable.catalog.state import StateLoader, TableState
 from pktable.context import TableContext
+from pktable.format.metadata.schema import TableSchema
 from pktable.format.metadata.snapshot import Snapshot
 from pktable.kinds import kind_of
 from pktable.predicate import Predicate, parse
@@ -80,12 +82,14 @@ logger = logging.getLogger("pktable")
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads the rows of a snapshot, then its changes, batch by batch."""
 
-    def __init__(self, options: Options, schema: StructType) -> None:
-        """Raises InvalidRequestError for unfit options, rows whose kind would be lost, or changes that are not known.
+    def __init__(self, options: Options, schema: StructType, given: TableSchema | None = None) -> None:
+        """``given``: as of `columns_of`.
+
+        Raises InvalidRequestError for unfit options, rows whose kind would be lost, or changes that are not known.
 
         Clauses: CHG-29.
         """
-        self._options, self._schema = options, schema
+        self._options, self._schema, self._given = options, schema, given
         self._mode, self._where = options.mode, options.text("filter")
         self._fails = options.flag("failOnDataLoss", True)
         self._most = options.number("maxSnapshotsPerTrigger", 1)
@@ -123,8 +127,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _schema_id(self) -> int:
         """The schema to read under: that of `PkTableSource.schema`, or the latest if the user names other columns.
 
-        It is the same for as long as the query runs. Raises InvalidRequestError, CorruptFileError. Clauses: CHG-39.
+        It is the same for as long as the query runs. Raises InvalidRequestError, CorruptFileError.
+        Clauses: CHG-39, TBL-60.
         """
+        if self._given is not None:
+            expect_table_of(self._catalog.context, self._given)
+            return self._given.id
         context = self._options.context(self._catalog)
         try:
             columns_of(self._schema, context)

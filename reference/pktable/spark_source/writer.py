@@ -28,13 +28,13 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
-from pktable_spec.errors import InvalidRequestError
+from pktable_spec.errors import InvalidRequestError, NotATableError
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from pktable.catalog.changes import CommitId
-from pktable.catalog.schemas import find_branch
+from pktable.catalog.schemas import expect_table_of, find_branch
 from pktable.format.paths import TablePaths
 from pktable.format.types import TIMESTAMPS, DataType, Field
 from pktable.ingest.changes import ChangeKind
@@ -142,6 +142,7 @@ class RowWriter:
             )
         columns = StructType([one for one in schema if one.name != self._kinds])
         table, self._made = options.open_or_make(columns)
+        self._opened = table.schema
         if self._kinds is not None and not table.stager.kind.has_keys:
             raise InvalidRequestError(
                 "option row-kind-column: the table has no primary key; leave the option out"
@@ -166,6 +167,7 @@ class RowWriter:
         table = self._options.open_table()
         context = table.catalog.context
         try:
+            expect_table_of(context, self._opened)
             zone = next((message.zone for message in messages if message.zone), None)
 
             def named(rows: pa.Table) -> pa.Table:
@@ -219,7 +221,10 @@ class BatchWriter(RowWriter, DataSourceArrowWriter):
     def abort(self, messages: Sequence[Message | None]) -> None:
         """Remove what tasks have staged, and the table if it was made for them. Clauses: CMT-12, CMT-68, WH-23."""
         self._remove(messages)
-        table = self._options.open_table()
+        try:
+            table = self._options.open_table()
+        except NotATableError:
+            return
         if self._made and table.catalog.snapshots.latest_id() is None:
             store, root = open_store(self._options.path, None)  # no guard, which moves no directory
             remove_directory(store, root, aside=os.path.dirname(root), last="schema")
