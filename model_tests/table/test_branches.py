@@ -257,6 +257,23 @@ def test_nothing_is_removed_if_another_branch_cannot_be_read(tmp_path: Path, whe
     assert ids(other) == [1, 2, 3, 4]
 
 
+@covers("CMT-51", "BRN-9")
+def test_a_table_without_snapshots_stays_one_when_its_branches_are_gone(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", "k INT, v INT", primary_key="k")
+    table.create_branch("b", empty=True)
+    for value in (1, 2):
+        table.branch("b").upsert([{"k": 1, "v": value}])
+    table.delete_branch("b")
+    again = Table.open(table.path)
+    assert (again.count(), again.branches()) == (0, {})
+    again.create_branch("c", empty=True)
+    again.upsert([{"k": 1, "v": 3}])
+    assert again.to_arrow().to_pylist() == [{"k": 1, "v": 3}]
+    again.delete_branch("c")
+    again.remove_orphans(older_than="2100-01-01")
+    assert again.check().findings == []
+
+
 @covers("CMT-51", "BRN-1")
 def test_a_table_is_not_taken_for_a_damaged_one_because_of_its_branches(tmp_path: Path) -> None:
     table = made(tmp_path / "t", "keys")

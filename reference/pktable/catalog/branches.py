@@ -259,6 +259,9 @@ def remove_branch(store: FileIO, paths: TablePaths) -> None:
     _empty(store, paths)
     for directory in _directories(paths):
         remove_empty_directory(store, directory)
+    main = paths.of_branch(None)
+    if not store.list_names(main.snapshots):  # what remains in `manifest/` would show that it had some
+        put_once(store, main.removed_branches, b"")
     store.delete(paths.claim)
     remove_empty_directory(store, paths.branch_root)
 

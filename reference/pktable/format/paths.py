@@ -170,6 +170,11 @@ class TablePaths:
         return f"{self.root}/branch"
 
     @property
+    def removed_branches(self) -> str:
+        """The file that a branch leaves whose table had no snapshots when it was removed. Clauses: CMT-51."""
+        return f"{self.branches}/removed"
+
+    @property
     def schemas(self) -> str:
         return f"{self.branch_root}/schema"
 
