@@ -286,7 +286,8 @@ class Reshaping:
         main, branch = self._lines[None], self._lines[BRANCH]
         (snapshot, schema), base = self._state_of_main(), self._base
         has_gone_on, branch_has_gone_on = snapshot != base[0], max(branch.snapshots) != base[0]
-        if schema != base[1] or (has_gone_on and branch_has_gone_on):
+        altered = self._table(BRANCH).schema.id != schema
+        if schema != base[1] or (has_gone_on and (branch_has_gone_on or altered)):
             self._is_refused(lambda: self._table(None).fast_forward(BRANCH))
             return
         self._table(None).fast_forward(BRANCH)

@@ -66,9 +66,9 @@ class FastForward:
         try:
             with self.held():
                 found = self._source.snapshots.retained()
-                self._following(found)  # refused before anything is put
+                latest, _ = self._following(found)  # refused before anything is put
                 tags = self._tags(found)
-                schemas = self._put_schemas()
+                schemas = self._put_schemas(has_gone_on=latest is not None and latest.id > found[-1].id)
                 retry(lambda: self._go_on(found), on=_TakenError, policy=RACES)
                 for tag, kept in tags.items():
                     self._copy_tag(tag, kept)
@@ -171,10 +171,10 @@ class FastForward:
         before = states.at(base) if base else TableState()
         return self._target.committer.is_base_of(before, states.at(snapshot), following)
 
-    def _put_schemas(self) -> dict[int, TableSchema]:
+    def _put_schemas(self, *, has_gone_on: bool) -> dict[int, TableSchema]:
         """Put the schemas that only the source has, and return all. Raises InvalidRequestError, CommitConflictError.
 
-        Clauses: BRN-11.
+        ``has_gone_on``: whether the target has committed since all that the source has. Clauses: BRN-11.
         """
         here, theirs = load_schemas(self._store, self._here), dict(self._source.context.schemas)
         for number, schema in here.items():
@@ -183,7 +183,13 @@ class FastForward:
                     f"it does not have {self._here.schema(number)}, as the schema has changed since the snapshot "
                     "that it began with; nothing was changed. Write the rows of the branch to the target instead"
                 )
-        for number in sorted(theirs.keys() - here.keys()):
+        new = sorted(theirs.keys() - here.keys())
+        if new and has_gone_on:
+            raise self._refusal(
+                "it has other columns or options and no commit of its own, and the target has committed since; nothing "
+                "was changed. Alter the target instead"
+            )
+        for number in new:
             if put_schema(self._store, self._here, theirs[number]):
                 continue
             if load_schemas(self._store, self._here).get(number) != theirs[number]:
