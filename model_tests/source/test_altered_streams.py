@@ -70,6 +70,25 @@ def test_columns_of_a_dataframe_stay_what_they_were_when_it_was_made(
         moved(made).reader(schema).partitions()
 
 
+@covers("CHG-39", "RD-14")
+def test_options_that_change_do_not_make_a_table_another_one(tmp_path: Path) -> None:
+    table = new_table(tmp_path / "t", "lookup")
+    put(table, ("+I", 1, 1))
+    table.create_tag("first")
+    table.alter(set_options={"snapshot.num-retained.max": "90"})
+    latest = table.snapshots()[-1].id
+    for options in (
+        {"scan__snapshot_id": latest},
+        {"scan__tag_name": "first"},
+        {"incremental_between": f"0,{latest}"},
+    ):
+        made = source(table.path, **options)
+        schema = made.schema()
+        assert len(moved(made).reader(schema).partitions()) == 1
+    stream = Stream(table.path, scan__mode="from-snapshot-full", scan__snapshot_id=latest, **CHANGES)
+    assert stream.rest() == [("+I", 1, 1)]
+
+
 @covers("CHG-39", "TBL-60")
 def test_a_dataframe_of_a_table_reads_no_other_that_takes_its_place(tmp_path: Path) -> None:
     lake = Warehouse(tmp_path)

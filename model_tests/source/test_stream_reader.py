@@ -340,25 +340,28 @@ def test_rows_that_expire_before_they_are_read_are_refused(table: Table) -> None
 
 
 @covers("CHG-13", "CHG-27")
+@pytest.mark.parametrize("retained", [1, 2])
 @pytest.mark.parametrize("name", ["plan_changes", "read_changes"])
 def test_changes_that_expire_before_they_are_read_are_left_out_if_a_loss_is_allowed(
-    table: Table, name: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, name: str, retained: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    table = new_table(tmp_path / "t", "input")
+    put(table, ("+I", 1, 1), write_only=True)
     stream = Stream(table.path, failOnDataLoss="false", **CHANGES)
     stream.rest()
     for value in range(3):
-        put(table, ("+I", 7, value))
+        put(table, ("+I", 7, value), write_only=True)
 
     def expire(*arguments: Any) -> Any:
         monkeypatch.undo()
         table.compact(full=True)
-        table.expire_snapshots(retain_last=1)
+        table.expire_snapshots(retain_last=retained)  # the compaction is one
         put(table, ("+I", 8, 8))
         return work(*arguments)
 
     work = getattr(pieces, name)
     monkeypatch.setattr(pieces, name, expire)
-    assert stream.next() == []
+    assert stream.next() == [("+I", 7, 2)][: retained - 1]
     assert stream.next() == [("+I", 8, 8)]
 
 

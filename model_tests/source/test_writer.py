@@ -76,6 +76,16 @@ def test_a_write_is_not_committed_into_a_table_that_takes_the_place_of_its_own(
     assert gone or (held(other), left(other)) == ({9: 9}, [])
 
 
+@covers("CMT-12", "TBL-60", "WH-23")
+def test_an_abort_removes_no_table_that_takes_the_place_of_the_one_that_was_made(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    writer = moved(source(path, primary_key="id")).writer(SCHEMA, False)
+    shutil.rmtree(path)
+    Table.create(path, "id BIGINT, v INT", primary_key="id", comment="another")
+    moved(writer).abort([])
+    assert Table.open(path).count() == 0
+
+
 @covers("BRN-1", "BRN-3")
 def test_a_branch_is_read_and_written_by_its_option_or_path(table: Table) -> None:
     write(table.path, SCHEMA, some((1, 1)))

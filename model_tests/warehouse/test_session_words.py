@@ -215,7 +215,7 @@ def test_values_inside_of_others_are_stored_as_spark_stores_them(lake: Any) -> N
     """INSERT by the places of fields, and what goes by name by their names."""
     columns = (
         "id INT, s STRUCT<x: BIGINT, y: DECIMAL(5, 2)>, l ARRAY<STRUCT<x: SMALLINT, y: DOUBLE NOT NULL>>, "
-        "m MAP<STRING, STRUCT<x: INT, Y: INT>>, f DECIMAL(7, 4), d DECIMAL(5, 2), o STRUCT<y: INT, x: INT>"
+        "m MAP<STRING, STRUCT<x: INT, Y: INT>>, f DECIMAL(7, 4), d DECIMAL(5, 2), o STRUCT<y: INT, x: BIGINT>"
     )
     lake.warehouse.create_table("db.parts", columns, primary_key="id")
     table = Warehouse(lake.warehouse.path).table("db.parts")
@@ -259,7 +259,10 @@ def test_values_inside_of_others_are_stored_as_spark_stores_them(lake: Any) -> N
         with pytest.raises(InvalidRequestError, match="column s: expected ROW"):
             lake.sql(f"UPDATE parts SET s = {wrong}")
     with pytest.raises(InvalidRequestError, match="overflow"), setting(lake, ansi_enabled="false"):
-        lake.sql("INSERT INTO parts BY NAME SELECT 1 AS id, array(struct(70000 AS x, 1 AS y)) AS l")
+        lake.sql("INSERT INTO parts BY NAME SELECT 1 AS id, named_struct('x', 1, 'y', 3000000000L) AS o")
+    lake.sql(f"{merge} s = named_struct('y', 1, 'x', 2) WHEN NOT MATCHED BY SOURCE THEN DELETE")
+    assert table.to_arrow(columns=["s"]).to_pylist() == [{"s": {"x": 2, "y": Decimal("1.00")}}]
+    lake.sql("INSERT INTO parts BY NAME SELECT 1 AS id")
     assert table.count() == 2
 
 

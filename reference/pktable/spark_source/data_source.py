@@ -51,7 +51,9 @@ class PkTableSource(DataSource):
         from pktable.run.spark.types import read_schema
 
         options = Options.given(self.options, READ, READ_STREAM)
-        self._read = options.context(options.open_table().catalog).schema
+        context = options.context(options.open_table().catalog)
+        # As it is stored: a former schema is read with the options of today.
+        self._read = context.schema_of(context.schema.id)
         columns = read_schema(self._read.fields)
         if options.mode == INCREMENTAL or options.flag("read.changelog", False):
             return StructType([StructField(ROW_KIND, StringType()), *columns.fields])

@@ -225,7 +225,9 @@ class BatchWriter(RowWriter, DataSourceArrowWriter):
             table = self._options.open_table()
         except NotATableError:
             return
-        if self._made and table.catalog.snapshots.latest_id() is None:
+        context = table.catalog.context
+        is_own = self._made and context.schemas.get(self._opened.id) == self._opened
+        if is_own and table.catalog.snapshots.latest_id() is None:
             store, root = open_store(self._options.path, None)  # no guard, which moves no directory
             remove_directory(store, root, aside=os.path.dirname(root), last="schema")
 

@@ -129,10 +129,11 @@ def _fast_forward(queries: Queries, table: Table, given: Mapping[str, Any]) -> l
 def _expire_snapshots(queries: Queries, table: Table, given: Mapping[str, Any]) -> list[tuple[Any, ...]]:
     retained = table.snapshots()
     most = given.get("retain_max")
+    for name in ("retain_max", "retain_min"):
+        if given.get(name, 1) < 1:
+            raise InvalidRequestError(f"expire_snapshots: expected {name} of 1 or more, found {given[name]}")
     least = table.catalog.context.options.snapshot_retained_min or DEFAULT_LEAST
     least = given.get("retain_min", least if most is None else min(least, most))
-    if least < 1:
-        raise InvalidRequestError(f"expire_snapshots: expected retain_min of 1 or more, found {least}")
     if most is None and "older_than" not in given:
         raise InvalidRequestError("expire_snapshots: expected retain_max or older_than")
     if most is not None and most < least:

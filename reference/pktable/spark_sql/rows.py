@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from pktable.catalog.effects import Result
 from pktable.format.metadata.schema import TableSchema
 from pktable.predicate import parse
-from pktable.run.spark.assignment import always_fits, assigned
+from pktable.run.spark.assignment import assigned
 from pktable.run.spark.session import in_ansi_mode, words_of
 from pktable.run.spark.types import spark_schema
 from pktable.run.spark.wire import frame_of_rows
@@ -186,9 +186,9 @@ def aligned(
             values.append(F.lit(None).cast(found.dataType).alias(found.name))
             continue
         value, given_type = F.col(quoted(found.name)), rows.schema[found.name].dataType
-        stored = assigned(value, given_type, found.dataType, by_name=by_name)
-        can_fail |= stored is not None and not always_fits(given_type, found.dataType)
-        values.append(value if stored is None else stored.alias(found.name))
+        stored, fails = assigned(value, given_type, found.dataType, by_name=by_name)
+        can_fail |= fails
+        values.append(stored.alias(found.name))
     with in_ansi_mode(rows.sparkSession, can_fail=can_fail):  # Spark's assignment fails in either mode
         return rows.select(*values)
 

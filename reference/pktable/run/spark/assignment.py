@@ -33,20 +33,18 @@ TIMES: Final = (DateType, TimestampType, TimestampNTZType)
 WIDER: Final = (ByteType, ShortType, IntegerType, LongType)
 
 
-def assigned(value: Column, given: DataType, wanted: DataType, *, by_name: bool) -> Column | None:
-    """Return ``value``, of type ``given``, as a column of type ``wanted`` stores it; None if Spark does not store it.
+def assigned(value: Column, given: DataType, wanted: DataType, *, by_name: bool) -> tuple[Column, bool]:
+    """Return ``value``, of type ``given``, as a column of type ``wanted`` stores it, and whether that fails for some.
 
-    ``by_name``: whether a field of a struct is stored under its name, as UPDATE and MERGE do, or at its place.
+    A value that Spark does not store is returned as it is. ``by_name``: whether a field of a struct is stored under its
+    name, as UPDATE and MERGE do, or at its place.
     """
     ordered = _in_order(given, wanted) if by_name else given
-    if ordered is None or not all(_is_stored(*pair) for pair in _plain_types(ordered, wanted)):
-        return None
-    return _with_fields_of(value, given, ordered).cast(_nullable(wanted))
-
-
-def always_fits(given: DataType, wanted: DataType) -> bool:
-    """Return whether the cast to the type of a column can fail for no value."""
-    return all(_fits(*pair) for pair in _plain_types(given, wanted))
+    pairs = [] if ordered is None else list(_plain_types(ordered, wanted))
+    if ordered is None or not all(_is_stored(*pair) for pair in pairs):
+        return value, False
+    stored = _with_fields_of(value, given, ordered).cast(_nullable(wanted))
+    return stored, not all(_fits(*pair) for pair in pairs)
 
 
 def _plain_types(given: DataType, wanted: DataType) -> Iterator[tuple[DataType, DataType]]:
@@ -80,10 +78,10 @@ def _in_order(given: DataType, wanted: DataType) -> DataType | None:
     """Return ``given`` with the fields of structs in the order of ``wanted``, None if their names differ."""
     if isinstance(given, ArrayType) and isinstance(wanted, ArrayType):
         element = _in_order(given.elementType, wanted.elementType)
-        return element and ArrayType(element, given.containsNull)
+        return None if element is None else ArrayType(element, given.containsNull)
     if isinstance(given, MapType) and isinstance(wanted, MapType):
         key, value = _in_order(given.keyType, wanted.keyType), _in_order(given.valueType, wanted.valueType)
-        return key and value and MapType(key, value, given.valueContainsNull)
+        return None if key is None or value is None else MapType(key, value, given.valueContainsNull)
     if not (isinstance(given, StructType) and isinstance(wanted, StructType)):
         return given
     fields = {field.name.lower(): field for field in given}
@@ -130,4 +128,4 @@ def _nullable(kind: DataType) -> DataType:
     return kind
 
 
-__all__ = ["always_fits", "assigned"]
+__all__ = ["assigned"]

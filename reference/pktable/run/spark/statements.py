@@ -14,7 +14,7 @@ Clauses: APP-12, APP-31, APP-32, STM-1, STM-2, STM-3, STM-10, STM-12.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -165,16 +165,17 @@ def changed_rows(
         rows = rows.join(other, _on(statement), _kind_of_join(statement))
     rows = rows.withColumn(CLAUSE, _clause_number(statement)).where(F.col(CLAUSE).isNotNull())
     kinds = _by_clause([F.lit(int(clause.kind)) for clause in statement.clauses])
-    values = [
-        _by_clause([_value(statement, clause, i, name) for clause in statement.clauses]).alias(name)
+    given = [
+        [_value(statement, clause, i, name) for clause in statement.clauses]
         for i, name in enumerate(statement.columns)
     ]
+    if statement.in_sparks_words:
+        given = _as_stored(rows, given, fields)
+    values = [_by_clause(one).alias(name) for one, name in zip(given, statement.columns, strict=True)]
     places = [_target(name).alias(name) for name in statement.place]
     if places:
         names = statement.shown_key
         places.append(_shown(names, [_target(name) for name in names]).alias(SHOWN))
-    if statement.in_sparks_words:
-        values = list(_as_stored(rows, values, fields))
     changes = rows.select(*values, kinds.cast("tinyint").alias(KIND), *places, F.col(IS_TARGET))
     if source is not None and (statement.of(When.MATCHED) or statement.of(When.NOT_MATCHED)):
         changes = _one_for_each(statement, changes)
@@ -191,12 +192,15 @@ def _named(statement: Statement, frame: DataFrame, side: str, flag: str) -> Data
     return frame.select("*", *both, F.lit(True).alias(flag)).alias(alias)
 
 
-def _as_stored(rows: DataFrame, values: Sequence[Column], fields: Sequence[Field]) -> Iterator[Column]:
-    """Yield ``values`` in the types of ``fields``, as far as Spark stores them there. Clauses: WH-8."""
-    found = rows.select(*values).schema
-    for value, given, wanted in zip(values, found, spark_schema(fields), strict=True):
-        stored = assigned(value, given.dataType, wanted.dataType, by_name=True)
-        yield value if stored is None else stored.alias(wanted.name)
+def _as_stored(
+    rows: DataFrame, values: Sequence[Sequence[Column]], fields: Sequence[Field]
+) -> list[list[Column]]:
+    """Return the ``values`` of each field in its type, as far as Spark stores them there. Clauses: WH-8."""
+    types = iter(rows.select(*(one for some in values for one in some)).schema)
+    return [
+        [assigned(one, next(types).dataType, wanted.dataType, by_name=True)[0] for one in some]
+        for some, wanted in zip(values, spark_schema(fields), strict=True)
+    ]
 
 
 def _expr(part: Expression | SparkText) -> Column:
