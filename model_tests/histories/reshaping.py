@@ -218,10 +218,9 @@ class Reshaping:
         line.rows = [*(row for row in line.rows if row[0] != partition), *rows]
 
     def _expire(self, on: str | None) -> None:
-        if on is None and BRANCH not in self._lines:
-            line, kept = self._lines[None], self._drawn.randint(1, 3)
-            self._table(None).expire_snapshots(retain_last=kept)
-            line.snapshots = {one: line.snapshots[one] for one in sorted(line.snapshots)[-kept:]}
+        line, kept = self._lines[on], self._drawn.randint(1, 3)
+        self._table(on).expire_snapshots(retain_last=kept)
+        line.snapshots = {one: line.snapshots[one] for one in sorted(line.snapshots)[-kept:]}
 
     # -------------------------------------------------------------- columns and buckets
 
@@ -269,32 +268,38 @@ class Reshaping:
 
     def _branch(self, on: str | None) -> None:
         main = self._lines[None]
-        if BRANCH not in self._lines and main.snapshots:
-            self._table(None).create_branch(BRANCH)
+        if BRANCH not in self._lines:
+            self._table(None).create_branch(BRANCH, empty=not main.snapshots)
             self._lines[BRANCH] = line = main.copy()
             line.snapshots = {one.id: main.snapshots[one.id] for one in self._table(BRANCH).snapshots()}
             self._base = self._state_of_main()
 
     def _state_of_main(self) -> tuple[int, int]:
         """Return the latest snapshot and the latest schema of the table."""
-        return max(self._lines[None].snapshots), self._table(None).schema.id
+        return max(self._lines[None].snapshots, default=0), self._table(None).schema.id
 
     def _fast_forward(self, on: str | None) -> None:
         """Take the branch over, or see that it is refused because the table has gone on."""
         if BRANCH not in self._lines:
             return
         main, branch = self._lines[None], self._lines[BRANCH]
-        (snapshot, schema), base = self._state_of_main(), self._base
-        has_gone_on, branch_has_gone_on = snapshot != base[0], max(branch.snapshots) != base[0]
-        altered = self._table(BRANCH).schema.id != schema
-        if schema != base[1] or (has_gone_on and (branch_has_gone_on or altered)):
+        (snapshot, schema), (base, _) = self._state_of_main(), self._base
+        begins, head = min(branch.snapshots, default=0), max(branch.snapshots, default=0)
+        follows = head and schema == self._base[1] and begins <= max(snapshot, 1)
+        has_gone_on = snapshot != base
+        if has_gone_on:  # it has all that the branch has, or lacks what would be lost
+            altered = self._table(BRANCH).schema.id != schema
+            follows = follows and head == base and base in main.snapshots and not altered
+        if not follows:
             self._is_refused(lambda: self._table(None).fast_forward(BRANCH))
             return
         self._table(None).fast_forward(BRANCH)
-        if has_gone_on:  # it has all that the branch has
+        if has_gone_on:
             return
         self._lines[None] = new = branch.copy()
-        new.snapshots = {**main.snapshots, **branch.snapshots}
+        new.snapshots = main.snapshots | {
+            one: shown for one, shown in branch.snapshots.items() if one > snapshot
+        }
         self._base = self._state_of_main()
 
     def _delete_branch(self, on: str | None) -> None:
