@@ -1,6 +1,7 @@
 """Drawn histories of tables that change their shape: buckets of every kind, rescaled ones, other columns, and branches.
 
-A table has fixed, dynamic or postponed buckets, or keys that move between partitions. It is written, changed by
+A table has fixed, dynamic or postponed buckets, or keys that move between partitions. Its engine is deduplicate, or
+partial-update without deletions. It is written, changed by
 statements, compacted and overwritten; columns come, go, get other names and wider types; a branch is made, written,
 taken over and deleted; snapshots expire. After each step every snapshot of both lines must read as it did, with the
 columns that it had.
@@ -40,6 +41,7 @@ OPTIONS: Final[Mapping[str, Sequence[str]]] = {
     "num-sorted-run.compaction-trigger": ("2", "3", "5"),
     "changelog-producer": ("none", "none", "lookup"),
     "dynamic-bucket.initial-buckets": ("", "2"),
+    "merge-engine": ("", "", "partial-update"),
 }
 BRANCH: Final = "other"
 STEPS: Final = 14
@@ -82,6 +84,8 @@ def play(drawn: random.Random, **opened: Any) -> None:
     with tempfile.TemporaryDirectory() as folder:
         kind = drawn.choice(list(KINDS))
         options = {**drawn_options(drawn, OPTIONS), **KINDS[kind]}
+        if "merge-engine" in options:
+            options["ignore-delete"] = "true"
         history = Reshaping(folder + "/t", kind, options, drawn, opened)
         for _ in range(drawn.randint(STEPS // 2, STEPS)):
             history.step()
@@ -96,6 +100,8 @@ class Reshaping:
     ) -> None:
         self._path, self._kind, self._drawn, self._opened = path, kind, drawn, opened
         self._moves = kind == "moving"
+        self._engine = options.get("merge-engine", "deduplicate")
+        self._merges = self._engine != "deduplicate"
         keys = ("k",) if self._moves else ("p", "k")
         self._shape = Shape("reshaping", COLUMNS, keys, ("p",))
         text = ", ".join(f"{name} {type}" for name, type in COLUMNS)
@@ -138,6 +144,8 @@ class Reshaping:
             self._count += 1
             numbers = {id: self._count for name, id in line.names.items() if name not in ("p", "k", "v")}
             row = {**numbers, 0: drawn.choice("ab"), 1: drawn.randint(0, 4), 2: f"{self._count}"}
+            if self._merges:
+                row |= {id: None for id in row if id > 1 and drawn.random() < 0.4}
             kind = only or drawn.choice([RowKind.INSERT] * 3 + [RowKind.UPDATE_AFTER, RowKind.DELETE])
             found.append((kind, row))
         return found
@@ -157,8 +165,17 @@ class Reshaping:
         before = [Change(RowKind.INSERT, (row[0], row[1], at)) for at, row in enumerate(line.rows)]
         new = [Change(kind, (row[0], row[1], len(before) + at)) for at, (kind, row) in enumerate(changes)]
         if self._moves:
-            new = placed(self._shape, "deduplicate", new, [one.row for one in before])
+            new = placed(self._shape, self._engine, new, [one.row for one in before])
         every = [*line.rows, *of_change]
+        if self._merges:
+            found = {(row[0], row[1]): row for row in line.rows}
+            for kind, row in new:
+                if kind.is_add:  # the others are ignored
+                    values = every[int(str(row[2]))]
+                    given = {id: value for id, value in values.items() if value is not None} | {0: row[0]}
+                    found[row[0], row[1]] = found.get((row[0], row[1]), {}) | given
+            line.rows = list(found.values())
+            return
         rows = fold([*before, *new], lambda row: row[:2]).values()
         line.rows = [{**every[int(str(row[2]))], 0: row[0]} for row in rows]
 
@@ -185,7 +202,7 @@ class Reshaping:
 
     def _update(self, on: str | None) -> None:
         line, least = self._lines[on], self._drawn.randint(0, 4)
-        if line.waiting:
+        if line.waiting or self._merges:
             self._is_refused(lambda: self._table(on).update({"v": "'x'"}, where=f"k >= {least}"))
             return
         to = self._drawn.choice("ab") if self._moves else None
@@ -196,7 +213,7 @@ class Reshaping:
 
     def _delete(self, on: str | None) -> None:
         line, least = self._lines[on], self._drawn.randint(0, 4)
-        if line.waiting:
+        if line.waiting or self._merges:
             self._is_refused(lambda: self._table(on).delete(where=f"k >= {least}"))
             return
         self._table(on).delete(where=f"k >= {least}")
