@@ -89,7 +89,7 @@ def test_a_lookup_passes_a_deletion_that_is_ignored(tmp_path: Path, engine: str)
 
     write(("+I", 1, 1, 1))
     write(("+I", 2, 2, 2), ("+I", 3, 3, 3))
-    write(("-U", 1, 0, 0), ("-U", 5, 0, 0))  # a file of its own, above that of the row
+    write(("-U", 1, 0, 0), ("-U", 5, 0, 0))  # a file of its own, above the file of the row
     before = table.snapshots()[-1].id
     write(("+U", 1, 9, None))
     after = (1, 9, None) if engine == "deduplicate" else (1, 9, 1)

@@ -361,6 +361,9 @@ def test_procedures_do_what_the_methods_do(lake: Any) -> None:
     assert made_tag[0][:2] == ("three", 1)
     assert rows(lake, "CALL sys.reset_consumer('p', 'me', 3)") == [(True,)]
     assert rows(lake, "SELECT * FROM `p$consumers`") == [("me", 3)]
+    lake.sql("CALL sys.reset_consumer('p', 'you', 3)")
+    lake.sql("CALL sys.clear_consumers('p', includingConsumers => ' ', excludingConsumers => 'm.*')")
+    assert rows(lake, "SELECT * FROM `p$consumers`") == [("me", 3)]
     assert rows(lake, "CALL sys.clear_consumers(table => 'p', includingConsumers => 'm.*')") == [(True,)]
     assert rows(lake, "CALL sys.rollback(table => 'p', version => '2')") == [(before, 2)]
     assert rows(lake, "SELECT count(*) FROM p") == [(len(ROWS),)]

@@ -151,9 +151,14 @@ def not_as_opened(context: TableContext) -> InvalidRequestError | None:
     return None if found == schema else _replaced(paths, path)
 
 
+def is_table_of(context: TableContext, schema: TableSchema) -> bool:
+    """Return whether the table that was opened is the one that had ``schema``."""
+    return context.schemas.get(schema.id) == schema
+
+
 def expect_table_of(context: TableContext, schema: TableSchema) -> None:
-    """Raise InvalidRequestError unless the table that was opened is the one that had ``schema``. Clauses: TBL-60."""
-    if context.schemas.get(schema.id) != schema:
+    """Raise InvalidRequestError unless `is_table_of`. Clauses: TBL-60."""
+    if not is_table_of(context, schema):
         raise _replaced(context.paths, context.paths.schema(schema.id))
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
@@ -77,7 +78,7 @@ class ChangePiece:
     def read(self) -> Iterator[pa.Table]:
         """Yield the changes. Raises CorruptFileError, or SnapshotNotFoundError if the range has expired since.
 
-        Unless they must be complete, those of expired snapshots are left out then. Clauses: CHG-13, CHG-27.
+        Unless they must be complete, changes of expired snapshots are left out. Clauses: CHG-13, CHG-27.
         """
         for part in self.parts:
             try:
@@ -91,15 +92,21 @@ class ChangePiece:
                 raise
 
 
+@contextmanager
+def left_out() -> Iterator[None]:
+    """Leave out what the block would do with a snapshot that is gone, and say so in the log."""
+    try:
+        yield
+    except SnapshotNotFoundError as error:
+        logger.warning("%s", error)
+
+
 def _kept(context: TableContext, log: SnapshotLog, snapshots: Sequence[Snapshot]) -> list[Snapshot]:
     """Return which of ``snapshots`` are still there, and say which are left out."""
     found = []
     for one in snapshots:
-        try:
+        with left_out():
             expect_kept(context, log, ChangeRange(one.id - 1, one.id), [one])
-        except SnapshotNotFoundError as error:
-            logger.warning("%s", error)
-        else:
             found.append(one)
     return found
 
@@ -133,7 +140,7 @@ def change_partitions(
     """Return the partitions of a read of the changes of ``snapshots``, which are those of the range ``wanted``.
 
     ``complete``: whether they must all be there when the changes are read. ``schema_id``: the schema to read them
-    under, by default that of the last one. ``given``: as of `columns_of`.
+    under, by default the schema of the last snapshot. ``given``: see `columns_of`.
     Raises InvalidRequestError, SnapshotNotFoundError, CorruptFileError. Clauses: CHG-11, CHG-12, CHG-13, RD-14.
     """
     if not snapshots:
@@ -148,8 +155,12 @@ def change_partitions(
         if complete:
             expect_kept(context, catalog.snapshots, wanted, snapshots)
         elif len(kept := _kept(context, catalog.snapshots, snapshots)) < len(snapshots):
-            how: dict[str, Any] = {"complete": False, "schema_id": context.schema.id, "given": given}
-            return change_partitions(catalog, kept, schema, where, wanted, **how)
+            return change_partitions(
+                *(catalog, kept, schema, where, wanted),
+                complete=False,
+                schema_id=context.schema.id,
+                given=given,
+            )
         raise
     groups: dict[BucketId | int | None, list[ChangeRead]] = {}
     has_order = kind_of(context.schema, context.root).has_keys
@@ -222,7 +233,7 @@ class BatchReader(DataSourceReader):
     """
 
     def __init__(self, options: Options, schema: StructType, given: TableSchema | None = None) -> None:
-        """``given``: as of `columns_of`."""
+        """``given``: see `columns_of`."""
         self._options, self._schema, self._given = options, schema, given
 
     def partitions(self) -> list[InputPartition]:

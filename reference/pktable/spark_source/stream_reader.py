@@ -56,7 +56,7 @@ from pktable.predicate import Predicate, parse
 from pktable.scan import Split
 from pktable.spark_source import options as names
 from pktable.spark_source.options import Options
-from pktable.spark_source.pieces import change_partitions, columns_of, row_partitions, spark_batches
+from pktable.spark_source.pieces import change_partitions, columns_of, left_out, row_partitions, spark_batches
 
 try:
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles, SupportsTriggerAvailableNow
@@ -83,7 +83,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads the rows of a snapshot, then its changes, batch by batch."""
 
     def __init__(self, options: Options, schema: StructType, given: TableSchema | None = None) -> None:
-        """``given``: as of `columns_of`.
+        """``given``: see `columns_of`.
 
         Raises InvalidRequestError for unfit options, rows whose kind would be lost, or changes that are not known.
 
@@ -283,15 +283,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return the snapshots of a range whose changes are known, and say which are left out."""
         found = []
         for id in range(wanted.start + 1, wanted.end + 1):
-            try:
+            with left_out():
                 [one] = self._between(ChangeRange(id - 1, id))
-            except SnapshotNotFoundError as error:
-                logger.warning("%s", error)
-                continue
-            if one.commit_kind == OVERWRITE:
-                logger.warning("snapshot %s is an OVERWRITE, whose changes nobody recorded", id)
-            else:
-                found.append(one)
+                if one.commit_kind == OVERWRITE:
+                    logger.warning("snapshot %s is an OVERWRITE, whose changes nobody recorded", id)
+                else:
+                    found.append(one)
         return found
 
     def _known_rows(self, id: int, end: Offset | None) -> int:

@@ -34,7 +34,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from pktable.catalog.changes import CommitId
-from pktable.catalog.schemas import expect_table_of, find_branch
+from pktable.catalog.schemas import expect_table_of, find_branch, is_table_of
 from pktable.format.paths import TablePaths
 from pktable.format.types import TIMESTAMPS, DataType, Field
 from pktable.ingest.changes import ChangeKind
@@ -225,8 +225,7 @@ class BatchWriter(RowWriter, DataSourceArrowWriter):
             table = self._options.open_table()
         except NotATableError:
             return
-        context = table.catalog.context
-        is_own = self._made and context.schemas.get(self._opened.id) == self._opened
+        is_own = self._made and is_table_of(table.catalog.context, self._opened)
         if is_own and table.catalog.snapshots.latest_id() is None:
             store, root = open_store(self._options.path, None)  # no guard, which moves no directory
             remove_directory(store, root, aside=os.path.dirname(root), last="schema")

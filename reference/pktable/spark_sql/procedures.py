@@ -343,7 +343,6 @@ def _parts(text: str) -> Sequence[str]:
 def _arguments(words: Words, name: str, kinds: Mapping[str, type]) -> dict[str, Any]:
     """Read arguments by name (``name => value``) or by their place. Raises InvalidRequestError."""
     given: dict[str, Any] = {}
-    seen: set[str] = set()
     for number, part in enumerate(words.group()):
         following = part.peek(1)
         if following is not None and following.text in ("=>", "="):
@@ -358,20 +357,17 @@ def _arguments(words: Words, name: str, kinds: Mapping[str, type]) -> dict[str, 
             raise InvalidRequestError(
                 f"CALL sys.{name}: expected arguments {', '.join(kinds)}, found {key or part.written}"
             )
-        if known in seen:
+        if known in given:
             raise InvalidRequestError(f"CALL sys.{name}: {known}: given twice")
-        seen.add(known)
         value = _value(part.rest(), f"CALL sys.{name}: {known}")
-        if value is None:
-            continue
         if kinds[known] is str and isinstance(value, int) and not isinstance(value, bool):
             value = str(value)
-        if type(value) is not kinds[known]:
+        if value is not None and type(value) is not kinds[known]:
             raise InvalidRequestError(
                 f"CALL sys.{name}: {known}: expected {kinds[known].__name__}, found {value!r}"
             )
         given[known] = value
-    return given
+    return {known: value for known, value in given.items() if value is not None}
 
 
 def _value(text: str, what: str) -> Any:

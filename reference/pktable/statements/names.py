@@ -71,9 +71,10 @@ class Names:
 
         Raises InvalidRequestError also if the value is of a type that the column does not take.
         """
+        kind = general(field.type)
         if not isinstance(given, str):
             (value,) = values_of(column_of_values([given], field), field.type)
-            return Literal(value, general(field.type))
+            return Literal(value, kind)
         from pktable.predicate.resolve import resolve_value
 
         try:
@@ -85,15 +86,12 @@ class Names:
                 raise
             quoted = f"'{given}'"
             raise InvalidRequestError(f"{error}; a text needs quotes of its own: {quoted!r}") from None
-        fitting = assigned(found, general(field.type))
+        fitting = assigned(found, kind)
         if self.by_spark is not None and (
-            fitting is None
-            or _is_converted(fitting.type, general(field.type))
-            or self.by_spark.differ(given, fitting)
+            fitting is None or _is_converted(fitting.type, kind) or self.by_spark.differ(given, fitting)
         ):
             return self._left_to_spark(given, sides, what)
         if fitting is None:
-            kind = general(field.type)
             cast = f"CAST({given} AS {kind})" if kind.root in NUMBERS else "a CAST"
             raise InvalidRequestError(
                 f"{what} {given!r}: column {field.name} is {kind}, the value is {found.type}; write {cast}"

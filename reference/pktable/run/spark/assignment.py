@@ -28,6 +28,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from pktable.run.spark.types import as_nullable
+
 NESTED: Final = (ArrayType, MapType, StructType)
 TIMES: Final = (DateType, TimestampType, TimestampNTZType)
 WIDER: Final = (ByteType, ShortType, IntegerType, LongType)
@@ -43,7 +45,8 @@ def assigned(value: Column, given: DataType, wanted: DataType, *, by_name: bool)
     pairs = [] if ordered is None else list(_plain_types(ordered, wanted))
     if ordered is None or not all(_is_stored(*pair) for pair in pairs):
         return value, False
-    stored = _with_fields_of(value, given, ordered).cast(_nullable(wanted))
+    # A null where none may be is found when it is written.
+    stored = _with_fields_of(value, given, ordered).cast(as_nullable(wanted))
     return stored, not all(_fits(*pair) for pair in pairs)
 
 
@@ -115,17 +118,6 @@ def _with_fields_of(value: Column, given: DataType, ordered: DataType) -> Column
     assert isinstance(ordered, ArrayType)
     elements = given.elementType, ordered.elementType
     return F.transform(value, lambda one: _with_fields_of(one, *elements))
-
-
-def _nullable(kind: DataType) -> DataType:
-    """Return ``kind`` with nulls anywhere inside: where they may not be, they are found when they are written."""
-    if isinstance(kind, ArrayType):
-        return ArrayType(_nullable(kind.elementType))
-    if isinstance(kind, MapType):
-        return MapType(_nullable(kind.keyType), _nullable(kind.valueType))
-    if isinstance(kind, StructType):
-        return StructType([StructField(one.name, _nullable(one.dataType)) for one in kind])
-    return kind
 
 
 __all__ = ["assigned"]
