@@ -200,36 +200,34 @@ CASES = (
         "partial-update",
         PLAIN,
         {"merge-engine": "partial-update"},
-        partial(naive.partial_update, list(PLAIN)),
+        naive.partial_update,
     ),
     Case(
         "partial-update with removals",
         PLAIN,
         {"merge-engine": "partial-update", "partial-update.remove-record-on-delete": "true"},
-        partial(naive.partial_update, list(PLAIN), removes=True),
+        partial(naive.partial_update, removes=True),
         EVERY,
     ),
     Case(
         "partial-update ignoring deletions",
         PLAIN,
         {"merge-engine": "partial-update", "partial-update.ignore-delete": "true"},
-        lambda records: naive.partial_update(list(PLAIN), [one for one in records if one[0].is_add]),
+        lambda records: naive.partial_update([one for one in records if one[0].is_add]),
         EVERY,
     ),
     Case(
         "sequence groups",
         GROUPED,
         GROUP_OPTIONS,
-        partial(naive.partial_update, list(GROUPED), groups=GROUPS, functions={"n": "sum"}),
+        partial(naive.partial_update, groups=GROUPS, functions={"n": "sum"}),
         EVERY,
     ),
     Case(
         "sequence groups with removals",
         GROUPED,
         {**GROUP_OPTIONS, "partial-update.remove-record-on-sequence-group": "g,i"},
-        partial(
-            naive.partial_update, list(GROUPED), groups=GROUPS, functions={"n": "sum"}, removing=("g", "i")
-        ),
+        partial(naive.partial_update, groups=GROUPS, functions={"n": "sum"}, removing=("g", "i")),
         EVERY,
     ),
     Case(

@@ -178,13 +178,16 @@ def aggregation(
     if not kept:
         return None
     return {
-        name: aggregated(function, [(row[name], kind.is_add) for kind, row in kept], name in ignores)
-        for name, function in functions.items()
+        name: aggregated(
+            functions.get(name, "last_non_null_value"),
+            [(row[name], kind.is_add) for kind, row in kept],
+            name in ignores,
+        )
+        for name in kept[0][1]
     }
 
 
 def partial_update(
-    columns: Sequence[str],
     records: Sequence[Record],
     *,
     removes: bool = False,
@@ -214,7 +217,7 @@ def partial_update(
         return dict(kept[0][1])
     found: Row = {
         name: aggregated("last_non_null_value", [(row[name], True) for kind, row in kept if kind.is_add])
-        for name in columns
+        for name in kept[0][1]
     }
     for by, protected in groups.items():
         counting = [one for one in kept if given(one, by)]

@@ -70,7 +70,7 @@ def _summed(
 def _updated(name: str, columns: Mapping[str, str], options: Mapping[str, str], **means: Any) -> Case:
     columns = {**columns, **MARKS}
     options = {"merge-engine": "partial-update", **options}
-    return Case(name, columns, options, partial(naive.partial_update, list(columns), **means), EVERY)
+    return Case(name, columns, options, partial(naive.partial_update, **means), EVERY)
 
 
 GROUPED: Final = {"a": "STRING", "g": "INT", "b": "STRING", "h": "INT", "n": "BIGINT", "x": "INT"}
