@@ -26,12 +26,10 @@ class MaxOfColumn:
     column: str
     name: str = NAME
     lookup: Literal["position", "values", "presence"] = "values"
+    ignores: frozenset[RowKind] = frozenset()
     folds_retractions: bool = True
     deletes: bool = True
     updates: bool = True
-
-    def ignored(self, records: pa.Table) -> Flags | None:
-        return None
 
     def needed(self, columns: Sequence[str]) -> Sequence[str]:
         return [*columns, *(() if self.column in columns else (self.column,))]

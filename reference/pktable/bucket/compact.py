@@ -53,7 +53,7 @@ from pktable.format.vectors.deletion_vector import DeletionVector, Positions
 from pktable.lsm.bucket import BucketChange, BucketState, Run, sorted_runs
 from pktable.lsm.plan import CompactionPlan, VectorMaintainer, plan
 from pktable.lsm.universal import Pick
-from pktable.merge.grouping import Flags, Indices, Window, is_add, taken
+from pktable.merge.grouping import Flags, Indices, Window, is_add, is_of, taken
 from pktable.store.new_files import NewFiles
 
 
@@ -252,7 +252,7 @@ class _Compaction:
             encoded=encoded,
         )
         for window in windows:
-            yield window.without(self._engine.ignored(window.records))
+            yield window.without_kinds(self._engine.ignores)
 
     def _with_older(
         self, window: Window, locator: Locator | None, columns: Sequence[str] | None
@@ -298,13 +298,10 @@ class _Compaction:
         """
         if self._has_vectors:
             return not_deleted(self._base_vectors.get(found.file.file_name), found.positions)
-        nothing = pa.table({VALUE_KIND: pa.array([], pa.int8())})
-        if found.file.delete_row_count == 0 or self._engine.ignored(nothing) is None:
+        if found.file.delete_row_count == 0 or not self._engine.ignores:
             return np.ones(len(found.keys), dtype=bool)
         kinds = fetch_rows(self._context, self._state.place, found.file, found.positions, [VALUE_KIND])
-        ignored = self._engine.ignored(kinds)
-        assert ignored is not None, "it ignores some"
-        return ~ignored
+        return ~is_of(self._engine.ignores, kinds)
 
     def _keys_to_look_up(self, window: Window) -> Flags:
         """Return per key whether its older records are needed: for the result, or for the changelog alone."""
@@ -351,10 +348,7 @@ class _Compaction:
             fetched = fetch_rows(self._context, self._state.place, found.file, positions, others)
             columns |= zip(others, fetched.columns, strict=True)
         rows = pa.table({name: columns[name] for name in names})
-        ignored = self._engine.ignored(rows)
-        chosen = live | ~is_add(rows)
-        if ignored is not None:
-            chosen &= ~ignored
+        chosen = (live | ~is_add(rows)) & ~is_of(self._engine.ignores, rows)
         rows, keys = taken(rows, np.flatnonzero(chosen)), keys[chosen]
         joined = window.with_oldest(rows, keys, np.full(len(keys), found.file.level, dtype=np.int32))
         return joined if self._order is None else joined.in_order(self._order)

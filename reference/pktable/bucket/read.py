@@ -292,7 +292,7 @@ def merged_rows(
     engine = context.merge_engine
     shadows = context.deeper_rows_are_merged(state.files)
     for window in merge(context, state.place, runs, context.vectors(state), engine.needed(columns)):
-        window = window.without(engine.ignored(window.records))
+        window = window.without_kinds(engine.ignores)
         window = window.without_deeper() if shadows else window
         folded = engine.fold(window)
         rows = folded.rows(folded.adds()).select(list(columns))

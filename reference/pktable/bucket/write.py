@@ -147,7 +147,7 @@ def runs_of_rows(
     engine = context.merge_engine
     levels = np.zeros(records.num_rows, dtype=np.int32)
     window = grouped(records, encoded, levels, single=False, user_order=context.user_order)
-    counting = window.without(engine.ignored(records))
+    counting = window.without_kinds(engine.ignores)
     if not len(counting.starts):  # all rows are ignored: they are kept, and merged as if they were not there
         return [taken(records, window.newest)], ()
     runs = [counting] if engine.folds_retractions else apart(counting)
@@ -199,7 +199,7 @@ def _merged(
 
     counts = False
     for window in windows():
-        rows = engine.fold(window.without(engine.ignored(window.records))).rows()
+        rows = engine.fold(window.without_kinds(engine.ignores)).rows()
         counts = counts or rows.num_rows > 0
         yield rows
     if not counts:  # all are ignored, see `runs_of_rows`

@@ -101,7 +101,7 @@ class PrimaryKeyTables:
 def _require_keys_that_move(schema: TableSchema, options: TableOptions) -> None:
     """Raise InvalidRequestError unless a writer can move the keys of a table between partitions. Clauses: BKT-29."""
     outside = next(name for name in schema.partition_keys if name not in schema.primary_keys)
-    ignores = options.merge_engine == Deduplicate.name and EngineOptions(schema).ignores_deletes
+    ignores = options.merge_engine == Deduplicate.name and EngineOptions(schema).ignores
     unfit = (
         (
             options.bucket != DYNAMIC_BUCKETS,

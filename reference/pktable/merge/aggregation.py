@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-import numpy as np
 import pyarrow as pa
 from pktable_spec.errors import InvalidRequestError, UnsupportedOptionError
 from pktable_spec.vocabulary import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, RowKind
@@ -35,7 +34,7 @@ from pktable.merge.engine_options import (
     EngineOptions,
     remove_on_delete,
 )
-from pktable.merge.grouping import Flags, Window
+from pktable.merge.grouping import Flags, Window, kinds_of
 from pktable.merge.segments import Column, Computed, Segments, segments_of
 from pktable.merge.set_functions import is_comparable, sketch_library
 from pktable.merge.user_order import user_order_of
@@ -153,9 +152,10 @@ class Aggregation:
     updates: Final = False
 
     def __init__(self, options: EngineOptions) -> None:
-        self._ignores_deletes = self.folds_retractions = options.ignores_deletes
+        self.ignores = options.ignores
+        self.folds_retractions = bool(self.ignores)
         self._removes = options.flag(remove_on_delete(NAME))
-        self.deletes = self._removes and not self._ignores_deletes
+        self.deletes = self._removes and not self.ignores
         self._copied = copied_columns(options)
         order = user_order_of(options.schema)
         self._ordering = order.columns if order else ()
@@ -177,9 +177,6 @@ class Aggregation:
         for name, column in self._columns.items():
             if self._removes and column.ignores_retractions:
                 options.refuse_together(f"{FIELDS}{name}.{IGNORE_RETRACT}", remove_on_delete(NAME))
-
-    def ignored(self, records: pa.Table) -> Flags | None:
-        return kinds_of(records) & 1 != 0 if self._ignores_deletes else None
 
     def needed(self, columns: Sequence[str]) -> Sequence[str]:
         return columns
@@ -236,9 +233,3 @@ class Aggregation:
 
     def _column(self, name: str, segments: Segments) -> pa.Array:
         return self._columns[name].of(segments)
-
-
-def kinds_of(records: pa.Table) -> np.typing.NDArray[np.int8]:
-    """Return the row kind of each record."""
-    found: np.typing.NDArray[np.int8] = records.column(VALUE_KIND).to_numpy()
-    return found

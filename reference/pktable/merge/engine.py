@@ -36,10 +36,11 @@ from typing import Final, Literal, Protocol
 
 import pyarrow as pa
 from pktable_spec.errors import InvalidRequestError, UnsupportedOptionError
+from pktable_spec.vocabulary import RowKind
 
 from pktable.format.metadata.schema import TableSchema
 from pktable.merge.engine_options import ENGINE, IGNORE_DELETE, SEQUENCE_FIELD, VECTORS, EngineOptions
-from pktable.merge.grouping import Flags, Indices, Window, is_add, taken
+from pktable.merge.grouping import Flags, Indices, Window, taken
 
 
 class Deduplicate:
@@ -50,12 +51,9 @@ class Deduplicate:
     folds_retractions: Final = True
     updates: Final = True
 
-    def __init__(self, ignores_deletes: bool = False) -> None:
-        self._ignores_deletes = ignores_deletes
-        self.deletes = not ignores_deletes
-
-    def ignored(self, records: pa.Table) -> Flags | None:
-        return ~is_add(records) if self._ignores_deletes else None
+    def __init__(self, ignores: frozenset[RowKind] = frozenset()) -> None:
+        self.ignores = ignores
+        self.deletes = not ignores
 
     def needed(self, columns: Sequence[str]) -> Sequence[str]:
         return columns
@@ -102,10 +100,7 @@ class FirstRow:
     def __init__(self, options: EngineOptions) -> None:
         if options.flag(VECTORS):
             raise UnsupportedOptionError(ENGINE, NAME, f"another engine, or {VECTORS}=false")
-        self._ignores_deletes = options.ignores_deletes
-
-    def ignored(self, records: pa.Table) -> Flags | None:
-        return ~is_add(records) if self._ignores_deletes else None
+        self.ignores = options.ignores
 
     def needed(self, columns: Sequence[str]) -> Sequence[str]:
         return columns
@@ -158,6 +153,11 @@ class MergeEngine(Protocol):
         ...
 
     @property
+    def ignores(self) -> frozenset[RowKind]:
+        """The kinds of the records that are merged as if they were not there."""
+        ...
+
+    @property
     def folds_retractions(self) -> bool:
         """Whether the first law also holds for retractions."""
         ...
@@ -170,10 +170,6 @@ class MergeEngine(Protocol):
     @property
     def updates(self) -> bool:
         """Whether a +U replaces the row by its own."""
-        ...
-
-    def ignored(self, records: pa.Table) -> Flags | None:
-        """Return per record whether it is to be merged as if it were not there; None if that holds for no record."""
         ...
 
     def needed(self, columns: Sequence[str]) -> Sequence[str]:
@@ -219,7 +215,7 @@ def _aggregation(options: EngineOptions) -> MergeEngine:
 
 
 ENGINES: dict[str, Callable[[EngineOptions], MergeEngine]] = {
-    Deduplicate.name: lambda options: Deduplicate(options.ignores_deletes),
+    Deduplicate.name: lambda options: Deduplicate(options.ignores),
     "partial-update": _partial_update,
     "aggregation": _aggregation,
     FirstRow.name: FirstRow,

@@ -14,6 +14,7 @@ from typing import Final
 
 from pktable_spec.errors import InvalidRequestError, UnsupportedOptionError
 from pktable_spec.options import Effect, option_named
+from pktable_spec.vocabulary import RowKind
 
 from pktable.format.metadata.schema import TableSchema
 
@@ -32,6 +33,8 @@ COUNT_LIMIT: Final = "count-limit"
 SEQUENCE_FIELD: Final = "sequence.field"
 OF_SEQUENCE_FIELD: Final = (f"{SEQUENCE_FIELD}.sort-order", f"{SEQUENCE_FIELD}.retractions")
 REMOVE_ON_GROUP: Final = "partial-update.remove-record-on-sequence-group"
+
+RETRACTIONS: Final = frozenset({RowKind.UPDATE_BEFORE, RowKind.DELETE})
 
 _OF_COLUMN: Final = {
     "aggregation": (FUNCTION, IGNORE_RETRACT, DELIMITER, DISTINCT, NESTED_KEY, COUNT_LIMIT),
@@ -81,9 +84,10 @@ class EngineOptions:
         return (*keys, *(name for name in self.schema.partition_keys if name not in keys))
 
     @property
-    def ignores_deletes(self) -> bool:
+    def ignores(self) -> frozenset[RowKind]:
+        """The row kinds that ``ignore-delete`` leaves out of each merge."""
         name = next((one for one in _NAMES_OF_IGNORE_DELETE if one in self.options), IGNORE_DELETE)
-        return self.flag(name)
+        return RETRACTIONS if self.flag(name) else frozenset()
 
     def flag(self, name: str) -> bool:
         value = self.options.get(name, "false").lower()

@@ -12,13 +12,14 @@ Clauses: MRG-1, MRG-2, MRG-4, MRG-5, MRG-6, MRG-19.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pktable_spec.vocabulary import SEQUENCE_NUMBER, VALUE_KIND
+from pktable_spec.vocabulary import SEQUENCE_NUMBER, VALUE_KIND, RowKind
 
 if TYPE_CHECKING:
     from pktable.merge.key_encoding import Encoded  # imports Arrow's slow parts
@@ -61,14 +62,18 @@ class Window:
         """Return per record whether it leaves a row (+I, +U)."""
         return is_add(self.records)
 
-    def without(self, flags: Flags | None) -> Window:
+    def without(self, flags: Flags) -> Window:
         """Return the window without the records whose flag holds; keys that have no others are gone."""
-        if flags is None or not flags.any():
+        if not flags.any():
             return self
         kept = ~flags[self.order]
         counts = np.add.reduceat(kept.astype(np.int64), self.starts)
         counts = counts[counts > 0]
         return replace(self, order=self.order[kept], starts=np.cumsum(counts) - counts)
+
+    def without_kinds(self, kinds: Collection[RowKind]) -> Window:
+        """Return the window without the records of ``kinds``; keys that have no others are gone."""
+        return self.without(is_of(kinds, self.records)) if kinds else self
 
     def without_deeper(self) -> Window:
         """Return the window without the records above level 0 that lie deeper than another such record of their key.
@@ -142,10 +147,21 @@ def parts_of(starts: Indices, lengths: Indices, chosen: Indices) -> tuple[Indice
     return np.arange(int(counts.sum())) + np.repeat(starts[chosen] - begins, counts), begins
 
 
+def kinds_of(records: pa.Table) -> npt.NDArray[np.int8]:
+    """Return the row kind of each record."""
+    found: npt.NDArray[np.int8] = records.column(VALUE_KIND).to_numpy()
+    return found
+
+
 def is_add(records: pa.Table) -> Flags:
     """Return per record whether it leaves a row (+I, +U); otherwise it is a retraction. Clauses: TBL-4."""
-    found: Flags = (records.column(VALUE_KIND).to_numpy() & 1) == 0
+    found: Flags = (kinds_of(records) & 1) == 0
     return found
+
+
+def is_of(kinds: Collection[RowKind], records: pa.Table) -> Flags:
+    """Return per record whether it is of one of ``kinds``."""
+    return np.array([kind in kinds for kind in RowKind])[kinds_of(records)]
 
 
 def grouped(

@@ -33,7 +33,6 @@ from pktable.merge.aggregation import (
     AggregatedColumn,
     aggregated_column,
     copied_columns,
-    kinds_of,
 )
 from pktable.merge.engine_options import (
     DEFAULT_FUNCTION,
@@ -46,7 +45,7 @@ from pktable.merge.engine_options import (
     EngineOptions,
     remove_on_delete,
 )
-from pktable.merge.grouping import Flags, Indices, Window, is_add
+from pktable.merge.grouping import Flags, Indices, Window, kinds_of
 from pktable.merge.segments import Computed, Segments, segments_of, valid
 from pktable.merge.user_order import ranks, ranks_of
 
@@ -96,8 +95,9 @@ class PartialUpdate:
     updates: Final = False
 
     def __init__(self, options: EngineOptions) -> None:
-        self._ignores_deletes = self.folds_retractions = options.ignores_deletes
+        ignores_deletes = self.folds_retractions = bool(options.ignores)
         self._removes = options.flag(remove_on_delete(NAME))
+        self.ignores = options.ignores or frozenset({RowKind.UPDATE_BEFORE} if self._removes else ())
         self._copied = copied_columns(options)
         self._groups = _groups(options)
         self._group_of = {
@@ -106,18 +106,12 @@ class PartialUpdate:
         self._removing = _removing_groups(options, self._groups)
         self._aggregated = _aggregated(options, self._group_of)
         self.deletes = self._removes
-        if self._ignores_deletes and self._removes:
+        if ignores_deletes and self._removes:
             options.refuse_together(remove_on_delete(NAME), IGNORE_DELETE)
-        if self._ignores_deletes and self._removing:
+        if ignores_deletes and self._removing:
             options.refuse_together(REMOVE_ON_GROUP, IGNORE_DELETE)
         if self._groups and self._removes:
             options.refuse_together(remove_on_delete(NAME), "a sequence group")
-
-    def ignored(self, records: pa.Table) -> Flags | None:
-        kinds = kinds_of(records)
-        if self._ignores_deletes:
-            return ~is_add(records)
-        return np.equal(kinds, RowKind.UPDATE_BEFORE) if self._removes else None
 
     def needed(self, columns: Sequence[str]) -> Sequence[str]:
         groups = [*self._removing, *(self._group_of[name] for name in columns if name in self._group_of)]
