@@ -106,7 +106,7 @@ $(STAMP): pyproject.toml
 	  "$$python" -m venv --clear .venv; \
 	fi
 	@echo "installing pktable and its dependencies into .venv (a few minutes the first time; pyspark is 450 MB)"
-	@$(BIN)/python -m pip install --disable-pip-version-check -q -e '.[dev]'
+	@$(BIN)/python -m pip install --disable-pip-version-check --no-compile -q -e '.[dev]'
 	@touch $@
 
 java:

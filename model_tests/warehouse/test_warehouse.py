@@ -128,7 +128,10 @@ def test_a_renamed_table_has_its_rows_and_its_old_name_is_free(tmp_path: Path) -
     lake.rename_table("shop.orders", "old.orders_2024")
     assert lake.tables() == ["old.orders_2024", "shop.items"]
     assert lake.table("old.orders_2024").to_arrow().to_pylist() == ROWS
-    (tmp_path / "shop.db" / "taken").mkdir()
+    (tmp_path / "shop.db" / "orders" / "bucket-0").mkdir(parents=True)  # left by a writer
+    lake.rename_table("shop.items", "orders")
+    lake.rename_table("shop.orders", "items")
+    (tmp_path / "shop.db" / "taken" / "bucket-0").mkdir(parents=True)
     (tmp_path / "shop.db" / "taken" / "file").touch()
     (tmp_path / "shop.db" / "file").touch()
     for name in ("taken", "file"):

@@ -12,6 +12,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 from pktable_spec.errors import InvalidRequestError, NotATableError
@@ -32,8 +33,9 @@ def make_directory(store: FileIO, path: str) -> None:
 
 
 def move_directory(store: FileIO, path: str, to: str) -> None:
-    """Move a directory to ``to``, where nothing is but perhaps an empty directory, in one step.
+    """Move a directory to ``to``, where nothing is but perhaps empty directories, in one step.
 
+    A writer of a table that was there may have left such directories.
     Raises InvalidRequestError if the store cannot, or something is there. Clauses: WH-6.
     """
     if not isinstance(store, LocalFileIO):
@@ -41,6 +43,7 @@ def move_directory(store: FileIO, path: str, to: str) -> None:
             f"{path}: a table of this store cannot be renamed, because the store moves no directory in one step; "
             "write its rows to a new table"
         )
+    _remove_without_files(to)
     try:
         os.rename(path, to)
     except (FileExistsError, NotADirectoryError) as error:
@@ -53,6 +56,15 @@ def move_directory(store: FileIO, path: str, to: str) -> None:
         if os.path.isdir(to) and os.listdir(to):
             raise InvalidRequestError(f"{to}: expected nothing there, found a directory") from None
         raise error
+
+
+def _remove_without_files(path: str) -> None:
+    """Remove a directory whose directories hold no file; leave others, and links, as they are."""
+    found = [] if os.path.islink(path) else list(os.walk(path, topdown=False))
+    if not any(files for _, _, files in found):
+        for directory, _, _ in found:
+            with suppress(OSError):  # a file has come
+                os.rmdir(directory)
 
 
 def remove_directory(store: FileIO, path: str, *, aside: str, last: str | None = None) -> None:
