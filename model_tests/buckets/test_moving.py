@@ -217,21 +217,34 @@ def places(table: Table) -> dict[tuple[str, int], int]:
     }
 
 
+ENGINES = pytest.mark.parametrize(
+    "options",
+    [
+        {"merge-engine": "deduplicate", INITIAL: "2"},
+        {"merge-engine": "partial-update", INITIAL: "2"},
+        {"merge-engine": "partial-update", INITIAL: "2", "partial-update.remove-record-on-delete": "true"},
+    ],
+    ids=["deduplicate", "partial-update", "with removals"],
+)
+
+
 @covers("BKT-21", "BKT-22", "BKT-23", "BKT-24", "TBL-7")
-@pytest.mark.parametrize("engine", ["deduplicate", "partial-update"])
-def test_drawn_writes_leave_the_rows_of_the_oracle(tmp_path: Path, engine: str) -> None:
+@ENGINES
+def test_drawn_writes_leave_the_rows_of_the_oracle(tmp_path: Path, options: dict[str, str]) -> None:
+    engine, removes = options["merge-engine"], len(options) > 2
     for seed in range(cases(3)):
         drawn = random.Random(seed)
-        table = new_table(tmp_path / f"{seed}", {"merge-engine": engine, INITIAL: "2"}, room=2)
+        table = new_table(tmp_path / f"{seed}", options, room=2)
         log: list[Change] = []
         for write in range(5):
-            kinds = list(RowKind) if engine == "deduplicate" else [RowKind.INSERT]
+            kinds = list(RowKind) if engine == "deduplicate" else [RowKind.INSERT, RowKind.UPDATE_AFTER]
+            kinds += [RowKind.DELETE] if removes else []
             batch = [
                 Change(drawn.choice(kinds), (drawn.choice("abc"), drawn.randint(0, 6), write))
                 for _ in range(drawn.randint(1, 9))
             ]
             found = fold(log, lambda row: row[:2], DEDUPLICATE)
-            log += placed(SHAPE, engine, batch, found.values())
+            log += placed(SHAPE, engine, batch, found.values(), removes=removes)
             opened = Table.open(tmp_path / f"{seed}") if write % 2 else table
             symbols = pa.array([kind.symbol for kind, _ in batch])
             opened.write_changes(
@@ -243,11 +256,11 @@ def test_drawn_writes_leave_the_rows_of_the_oracle(tmp_path: Path, engine: str) 
 
 
 @covers("BKT-22", "BKT-23", "BKT-25", "TBL-21")
-@pytest.mark.parametrize("engine", ["deduplicate", "partial-update"])
-def test_rows_that_come_in_parts_are_placed_as_all_at_once(tmp_path: Path, engine: str) -> None:
+@ENGINES
+def test_rows_that_come_in_parts_are_placed_as_all_at_once(tmp_path: Path, options: dict[str, str]) -> None:
     for seed in range(cases(4)):
         drawn = random.Random(seed)
-        table = new_table(tmp_path / f"{seed}", {"merge-engine": engine, INITIAL: "2"}, room=2)
+        table = new_table(tmp_path / f"{seed}", options, room=2)
         table.upsert(rows([(drawn.choice("ab"), key, 0) for key in drawn.sample(range(12), 6)]))
         context = table.catalog.context
         live = plan_read(context, table.catalog.states, table.catalog.state(), fresh=True, predicate=None)

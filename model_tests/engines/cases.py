@@ -70,6 +70,11 @@ class Case:
         return self.name
 
     @property
+    def removes(self) -> bool:
+        """Whether a -D removes the row of its key, whatever the columns say. Clauses: MRG-17."""
+        return any(name.endswith("remove-record-on-delete") for name in self.options)
+
+    @property
     def ddl(self) -> str:
         return ", ".join(["k INT NOT NULL", *(f"{name} {kind}" for name, kind in self.columns.items())])
 

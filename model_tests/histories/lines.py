@@ -64,7 +64,7 @@ class Line:
         engine = self.case.options.get("merge-engine", "deduplicate")
         rows = [(row["pt"], row["k"], 0) for row in self.rows()]
         new = [Change(kind, (row["pt"], row["k"], at)) for at, (kind, row) in enumerate(changes)]
-        for kind, (partition, _, at) in placed(shape, engine, new, rows):
+        for kind, (partition, _, at) in placed(shape, engine, new, rows, removes=self.case.removes):
             self.add([(kind, changes[int(str(at))][1] | {"pt": partition})])
 
     def forget_retractions(self) -> None:

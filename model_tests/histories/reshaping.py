@@ -70,8 +70,7 @@ class Reshaping:
         self._moves = kind == "moving"
         self._replaces = case.options.get("merge-engine", "deduplicate") == "deduplicate"
         self._deletes = RowKind.DELETE in case.kinds and (
-            (self._replaces and "ignore-delete" not in case.options)
-            or any(name.endswith("remove-record-on-delete") for name in case.options)
+            (self._replaces and "ignore-delete" not in case.options) or case.removes
         )
         keys = ("k",) if self._moves else KEYS
         self._shape = Shape("reshaping", (("pt", "STRING"), ("k", "INT"), ("at", "INT")), keys, ("pt",))

@@ -57,13 +57,15 @@ Flags = npt.NDArray[np.bool_]
 class _Batch:
     """n changes of a write. ``keys``: of each the number of its key, of ``count`` keys; ``partitions``: its own.
 
-    ``before``: of each key the partition that its row is in, or `NOWHERE`. Partitions are numbers.
+    ``before``: of each key the partition that its row is in, or `NOWHERE`. Partitions are numbers. ``removals``: the
+    changes after which a key has no row, whatever it had.
     """
 
     keys: Numbers
     count: int
     partitions: Numbers
     adds: Flags
+    removals: Flags
     before: Numbers
 
 
@@ -163,8 +165,9 @@ class MovingKeys:
             before[old] = NOWHERE
             before[old[here]] = partitions[here]
             known.append((old, partitions, buckets))
-        adds = rows.column(KIND_COLUMN).to_numpy() & 1 == 0
-        batch = _Batch(keys, len(firsts), of_own[own.numbers], adds, before)
+        kinds = rows.column(KIND_COLUMN).to_numpy()
+        removals = (kinds == RowKind.DELETE) & self._context.merge_engine.deletes
+        batch = _Batch(keys, len(firsts), of_own[own.numbers], kinds & 1 == 0, removals, before)
         settled = (moves if self._moves_rows else stays)(batch)
         buckets = self._buckets(rows, batch, settled, known)
         self._remember(rows.select(names), firsts, settled, known, (keys[settled.rows], buckets))
@@ -308,18 +311,27 @@ def moves(batch: _Batch) -> _Settled:
 
 
 def stays(batch: _Batch) -> _Settled:
-    """Each row goes to the place of its key, or of the first row of the key that adds. Clauses: BKT-23, BKT-24."""
+    """Each row goes to the place of its key, or of the first row of the key that adds. Clauses: BKT-23, BKT-24.
+
+    A removal ends the life of a key: what follows it is placed as if the key had not been there.
+    """
+    order = np.argsort(batch.keys, kind="stable")
+    keys, adds, removals = batch.keys[order], batch.adds[order], batch.removals[order]
+    is_first = np.append(True, keys[1:] != keys[:-1])
+    begins = is_first | np.append(False, removals[:-1])
+    lives = np.cumsum(begins) - 1
+    places = np.where(is_first, batch.before[keys], NOWHERE)[begins]
+    since = np.where(places == NOWHERE, len(keys), 0)  # the first of the rows that are at the place
+    added, first = np.unique(lives[adds], return_index=True)
+    first = np.flatnonzero(adds)[first]
+    new = places[added] == NOWHERE
+    places[added[new]], since[added[new]] = batch.partitions[order[first[new]]], first[new]
+    targets = np.empty(len(keys), np.int64)
+    targets[order] = np.where(np.arange(len(keys)) < since[lives], batch.partitions[order], places[lives])
     after = batch.before.copy()
-    (adds,) = np.nonzero(batch.adds)
-    added, first = np.unique(batch.keys[adds], return_index=True)
-    new = after[added] == NOWHERE
-    after[added[new]] = batch.partitions[adds[first[new]]]
-    rows = np.arange(len(batch.keys))
-    begins = np.full(batch.count, len(rows))
-    begins[added] = adds[first]
-    begins[batch.before != NOWHERE] = 0
-    targets = np.where(rows < begins[batch.keys], batch.partitions, after[batch.keys])
-    return _Settled(rows, np.zeros(len(rows), bool), targets, after)
+    ends = np.append(is_first[1:], True)
+    after[keys[ends]] = np.where(removals[ends], NOWHERE, places[lives[ends]])
+    return _Settled(np.arange(len(keys)), np.zeros(len(keys), bool), targets, after)
 
 
 def encoded_keys(context: TableContext, tables: Sequence[pa.Table]) -> list[npt.NDArray[Any]]:

@@ -14,10 +14,12 @@ from pktable_spec.interface import Change, Key, Row, Shape
 from pktable_spec.vocabulary import RowKind
 
 
-def placed(shape: Shape, engine: str, changes: Sequence[Change], rows: Iterable[Row]) -> list[Change]:
+def placed(
+    shape: Shape, engine: str, changes: Sequence[Change], rows: Iterable[Row], *, removes: bool = False
+) -> list[Change]:
     """Return what ``changes`` write, in order, to a table that has ``rows``, each in its partition.
 
-    ``engine``: the name of the merge engine.
+    ``engine``: the name of the merge engine; ``removes``: whether ``remove-record-on-delete`` is set.
     """
     places: dict[Key, Key] = {_key(shape, row): _partition(shape, row) for row in rows}
     found: list[Change] = []
@@ -28,7 +30,7 @@ def placed(shape: Shape, engine: str, changes: Sequence[Change], rows: Iterable[
             place = places[key] = own
         if engine != "deduplicate" or not kind.is_add:
             found.append(Change(kind, row if place is None else _in_partition(shape, row, place)))
-            if engine == "deduplicate":
+            if engine == "deduplicate" or (removes and kind is RowKind.DELETE):
                 places.pop(key, None)
         else:
             if place not in (None, own):
