@@ -18,7 +18,8 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Callable
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Protocol, TypeVar
 
@@ -77,6 +78,13 @@ class AlreadyCommittedError(Exception):
     def __init__(self, state: TableState) -> None:
         super().__init__(f"committed before as snapshot {state.id}")
         self.state = state
+
+
+@dataclass(slots=True)
+class _Doubt:
+    """The error that an interrupt becomes while a snapshot may name files of the change; None while they may go."""
+
+    error: CommittedError | CommitUnknownError | None = None
 
 
 class Staged(Protocol):
@@ -151,10 +159,11 @@ class Committer:
         Raises CommitConflictError if other writers were faster in every attempt, CommittedError if interrupted after
         the snapshot was there, AlreadyCommittedError if the commit was made before, CommitUnknownError if it cannot be
         found out whether the commit succeeded. Raises InvalidRequestError for an id that cannot be stored.
-        Clauses: CMT-1, CMT-3, CMT-7, CMT-8, CMT-9, CMT-10, CMT-11, CMT-12, CMT-14, CMT-21, CMT-42.
+        Clauses: CMT-1, CMT-3, CMT-7, CMT-8, CMT-9, CMT-10, CMT-11, CMT-12, CMT-14, CMT-21, CMT-42, CMT-69.
         """
+        doubt = _Doubt()
         try:
-            return self._committed(staged, CommitId.given(commit_id))
+            return self._committed(staged, CommitId.given(commit_id), doubt)
         except _LostRaceError as lost:
             staged.discard()
             work, why = "commit", "other writers committed first"
@@ -164,13 +173,14 @@ class Committer:
                 why = f"{why}: {lost}"
             what = f"{work} failed: in all {self.policy.attempts} attempts {why}"
             raise CommitConflictError(what, self.latest().id, remedy) from None
-        except (CommittedError, CommitUnknownError):
-            raise
-        except BaseException:
-            staged.discard()
+        except BaseException as error:
+            if doubt.error is None:
+                staged.discard()
+            elif isinstance(error, INTERRUPTS):
+                raise doubt.error from error
             raise
 
-    def _committed(self, staged: Staged, commit_id: CommitId) -> TableState | None:
+    def _committed(self, staged: Staged, commit_id: CommitId, doubt: _Doubt) -> TableState | None:
         """Do what `commit` says, but for what it does after a failure."""
         # Whether the state is still the latest need not be known: if it is not, the put will fail.
         planned_on, after = staged.base, None
@@ -204,14 +214,14 @@ class Committer:
                 state, delta, refused = self.retry_on_latest_state(fitted, commits=True)
             try:
                 if delta:
-                    after = self._put(state, delta, commit_id, fence, is_followed=staged.is_followed)
+                    after = self._put(state, delta, commit_id, fence, doubt, is_followed=staged.is_followed)
             except _LostRaceError:
                 raise lost from None
             if delta and after and not staged.is_followed:
                 self._look_after(after)
             if refused:
-                staged.refuse(refused)
-                void = refused
+                staged.refuse(refused)  # what is committed is no part of it any more
+                doubt.error, void = None, refused
                 raise _RefusedError(refused, staged.failure)
             return after
 
@@ -236,8 +246,6 @@ class Committer:
             self.expire()
         except FenceTakenError:
             pass  # another process expires
-        except INTERRUPTS as error:
-            raise CommittedError(state.id) from error
         except Exception as error:
             logger.warning(
                 "snapshot %d is committed; older snapshots did not expire, which the next commit tries again: %s",
@@ -255,7 +263,14 @@ class Committer:
             raise AlreadyCommittedError(self._states.at(found))
 
     def _put(
-        self, state: TableState, delta: Delta, commit_id: CommitId, fence: Fence, *, is_followed: bool
+        self,
+        state: TableState,
+        delta: Delta,
+        commit_id: CommitId,
+        fence: Fence,
+        doubt: _Doubt,
+        *,
+        is_followed: bool,
     ) -> TableState:
         """Write the metadata of the next snapshot and put the snapshot.
 
@@ -277,21 +292,20 @@ class Committer:
                 raise _LostRaceError from None
             raise
         put = Put(snapshot, state.snapshot, partial(self.is_base_of, state, after))
-        try:
-            outcome, failure = self.publisher.put(put)
-        except INTERRUPTS as error:  # interrupted again, while it found out
-            outcome, failure = Verdict.UNKNOWN, error
+        committed = CommittedError(snapshot.id)
+        doubt.error = CommitUnknownError(self._context.paths.snapshot(snapshot.id), snapshot.id)
+        outcome, failure = self.publisher.put(put)
         if outcome is Verdict.UNKNOWN:
-            raise CommitUnknownError(self._context.paths.snapshot(snapshot.id), snapshot.id) from failure
+            raise doubt.error from failure
         if outcome is Verdict.COMMITTED:
-            try:
+            doubt.error = committed
+            with suppress(Exception):  # it must not look as if the commit had failed
                 self._states.remember(after)
                 self.snapshots.remember(snapshot, is_followed=is_followed)
-            except (Exception, *INTERRUPTS) as error:  # it must not look as if the commit had failed
-                failure = error
             if failure is not None and not isinstance(failure, Exception):
-                raise CommittedError(snapshot.id) from failure
+                raise failure
             return after
+        doubt.error = None
         remove_quietly(self._context.store, writer.paths)
         if outcome is Verdict.GONE:
             expect_opened(self._context)
