@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
+import signal
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -184,6 +186,24 @@ def test_a_table_on_an_object_store_pickles(server: Server, root: str) -> None:
     copy = pickle.loads(pickle.dumps(table))
     copy.upsert(rows(range(5, 6), "Oslo"))
     assert content(table) == content(copy) == {**dict.fromkeys(range(5), "Rome"), 5: "Oslo"}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")
+def test_a_fork_of_a_process_that_used_the_store_is_refused_and_does_not_wait(
+    server: Server, root: str
+) -> None:
+    table = Table.create(root, "id INT", primary_key="id", storage_options=server.options)
+    child = os.fork()
+    if not child:
+        signal.alarm(20)  # instead of for ever
+        code = 1
+        try:
+            table.count()
+        except InvalidRequestError as error:
+            code = 0 if "get_context('spawn')" in str(error) else 2
+        finally:
+            os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_a_large_file_is_written_in_parts_and_read_whole(server: Server, root: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 import threading
@@ -10,7 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from pktable import CorruptFileError, InvalidRequestError, SnapshotNotFoundError, Table
+from pktable import CorruptFileError, InvalidRequestError, SnapshotNotFoundError, StorageError, Table
+from pktable.store.file_io import LocalFileIO
 from pktable_spec.covers import covers
 
 from model_tests.commit.hooks import OPTIONS, write
@@ -126,13 +128,30 @@ def test_a_damaged_consumer_is_named_and_nothing_is_removed(table: Table, text: 
     path.parent.mkdir()
     path.write_text(text)
     before = sorted(Path(table.path).rglob("*"))
-    with pytest.raises(CorruptFileError, match="consumer-reader"):
+    with pytest.raises(CorruptFileError, match=r"consumer-reader.*delete_consumer removes it"):
         table.expire_snapshots(retain_last=1)
     with pytest.raises(CorruptFileError, match="consumer-reader"):
         table.rollback(snapshot=1)
     assert sorted(Path(table.path).rglob("*")) == before
     (finding,) = table.check().findings
     assert finding.clause == "META-58"
+
+
+@covers("CMT-59")
+def test_a_consumer_for_whose_file_there_is_no_room_is_none(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: LocalFileIO, path: str, data: bytes) -> None:
+        Path(path).parent.mkdir(exist_ok=True)
+        Path(path).touch()
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(LocalFileIO, "write", full)
+    with pytest.raises(StorageError, match="No space left"):
+        table.set_consumer("reader", next_snapshot=3)
+    monkeypatch.undo()
+    assert table.consumers() == {}
+    assert table.expire_snapshots(retain_last=1)
 
 
 @covers("META-58")

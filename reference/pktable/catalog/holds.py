@@ -73,6 +73,7 @@ class Retained:
 NAME: Final = re.compile(r"(?!\.)[\w.-]{1,246}", re.ASCII)
 WRITTEN_OVER: Final = RetryPolicy(attempts=8, first_wait=0.01, longest_wait=0.1)
 """A file that is written over can be half there for a moment."""
+ITS_CONTENT: Final = "the id of a snapshot; delete_consumer removes it, set_consumer writes it again"
 
 
 class Consumers:
@@ -100,9 +101,13 @@ class Consumers:
 
     def _next(self, path: str) -> int:
         """Return what a file says. Raises CorruptFileError, FileNotFoundError. Clauses: META-58."""
-        number = decode_json(self._store.read(path), at=path).long("nextSnapshot")
+        data = self._store.read(path)
+        try:
+            number = decode_json(data, at=path).long("nextSnapshot")
+        except CorruptFileError as error:
+            raise CorruptFileError(error.what, at=path, expected=ITS_CONTENT, found=error.found) from None
         if number < 1:
-            raise CorruptFileError("nextSnapshot", at=path, expected="the id of a snapshot", found=number)
+            raise CorruptFileError("nextSnapshot", at=path, expected=ITS_CONTENT, found=number)
         return number
 
     def first_needed(self, since: int | None = None) -> int | None:
@@ -124,9 +129,15 @@ class Consumers:
             return self._next(self._paths.consumer(checked(name)))
         return None
 
-    def put(self, name: str, next_snapshot: int) -> None:
-        """Let a consumer read a snapshot next. Raises InvalidRequestError. Clauses: META-58."""
-        self._store.write(self._paths.consumer(checked(name)), encode_json({"nextSnapshot": next_snapshot}))
+    def put(self, name: str, next_snapshot: int, *, is_new: bool = False) -> None:
+        """Let a consumer read a snapshot next. Raises InvalidRequestError. Clauses: META-58.
+
+        ``is_new``: whether there is none of the name. Its file then comes whole or not at all, because half a file
+        would stop each expiry.
+        """
+        path, data = self._paths.consumer(checked(name)), encode_json({"nextSnapshot": next_snapshot})
+        if not (is_new and self._store.put_if_absent(path, data)):
+            self._store.write(path, data)
 
     def remove(self, name: str) -> None:
         """Remove a consumer. Raises InvalidRequestError if no consumer has the name."""

@@ -189,7 +189,7 @@ class Expiry:
         """
         self._expect_changes_of(next_snapshot)
         before = self.consumers.next_of(name)
-        self.consumers.put(name, next_snapshot)
+        self.consumers.put(name, next_snapshot, is_new=before is None)
         may_be_stale = self._context.options.consumer_expiration_millis is not None
         if before is not None and before <= next_snapshot and not may_be_stale:
             return  # it has been kept

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
 import re
 import uuid
 from collections.abc import Iterator, Mapping
@@ -191,7 +192,8 @@ class ObjectStoreIO:
         self.storage_options: Options = tuple(sorted(dict(storage_options or {}).items()))
         self._kind, self._authority = KINDS[scheme], authority
         self.base = f"{scheme}://{authority}"
-        self._connect(retried=True)  # wrong options are refused here, not at the first request
+        # Wrong options are refused here, not at the first request.
+        _client(self.base, self._kind, self._authority, self.storage_options, True)
 
     def __reduce__(self) -> tuple[object, ...]:
         return ObjectStoreIO, (self.base, dict(self.storage_options))
@@ -282,6 +284,7 @@ class ObjectStoreIO:
         return self._connect(retried=True)
 
     def _connect(self, *, retried: bool) -> Any:
+        _expect_own_threads(self.base)
         return _client(self.base, self._kind, self._authority, self.storage_options, retried)
 
     def _key(self, path: str) -> str:
@@ -362,6 +365,22 @@ def _obstore() -> Any:
             "install it with: pip install 'pktable[object-store]'"
         ) from None
     return obstore
+
+
+_user: int | None = None
+"""The process that has made requests, whose threads wait for their answers."""
+
+
+def _expect_own_threads(base: str) -> None:
+    """Raise InvalidRequestError in a process that was forked after a request, whose requests would wait for ever."""
+    global _user
+    if _user is None:
+        _user = os.getpid()
+    if _user != os.getpid():
+        raise InvalidRequestError(
+            f"{base}: this process was forked after the store was used, and lacks the threads of its client; start "
+            "processes anew, with multiprocessing by get_context('spawn') or 'forkserver'"
+        )
 
 
 @lru_cache(64)
