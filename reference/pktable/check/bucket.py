@@ -82,11 +82,12 @@ def check_bucket(
     ranges = check_layouts(context, bucket, task.max_level, findings)
     vectors = check_vectors(context, bucket, findings)
     reliable: set[str] = set()
+    naming: dict[str, list[int]] = {}  # the snapshots of each file
     by_schema: dict[int, TableContext] = {context.schema.id: context}
     entries = distinct_files(bucket)
     for entry in entries:
         name = entry.file.file_name
-        snapshots = [
+        snapshots = naming[name] = [
             one
             for version in bucket.versions
             if any(other.file.file_name == name for other in version.entries)
@@ -109,10 +110,14 @@ def check_bucket(
         )
     elif task.reads_rows and kind_of(context.schema, context.root).has_keys:
         with findings.guard("RD-11", file=bucket.place.directory):
-            check_keys(context, bucket, vectors, ranges, reliable, findings)
-            check_retractions(context, bucket, vectors, reliable, findings)
-            if context.has_dynamic_buckets:
-                check_hashes(context, bucket, reliable, findings)
+            try:
+                check_keys(context, bucket, vectors, ranges, reliable, findings)
+                check_retractions(context, bucket, vectors, reliable, findings)
+                if context.has_dynamic_buckets:
+                    check_hashes(context, bucket, reliable, findings)
+            except CorruptFileError as error:  # a file that was there when its rows were checked
+                snapshots = naming.get(error.at.rpartition("/")[2], [])
+                findings.damage(error, "RD-11", snapshots=snapshots, file=bucket.place.directory)
     rows = sum(entry.file.row_count for entry in entries if entry.file.file_name in reliable)
     return BucketReport(findings.all(), task.file_count, rows)
 

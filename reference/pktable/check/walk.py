@@ -13,8 +13,8 @@ Clauses: BKT-3, BKT-21, RD-11.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol
 
@@ -151,7 +151,20 @@ def check_table(
     if found.rows_have_ids:
         check_row_ids(context, buckets, findings, reads_rows=reads_rows)
     report.findings = findings.all()
+    if report.errors:  # other processes may have ended snapshots, and removed their files
+        left = found.read_snapshots_again(snapshot)
+        report.findings = about(left, report.findings)
     return report
+
+
+def about(snapshots: Collection[int], findings: Iterable[Finding]) -> list[Finding]:
+    """Return findings without those that are about other snapshots alone. Clauses: CMT-15."""
+    kept = []
+    for one in findings:
+        left = tuple(id for id in one.snapshots if id in snapshots)
+        if left or not one.snapshots:
+            kept.append(replace(one, snapshots=left))
+    return kept
 
 
 def _note_options(context: TableContext, findings: Findings) -> None:
@@ -178,6 +191,15 @@ class TableMetadata:
     manifests: CheckedManifests
     history: History
     buckets: Sequence[BucketHistory]
+
+    def read_snapshots_again(self, only: int | None) -> set[int]:
+        """Return the ids of the snapshots that are there now, by a snapshot file or a tag.
+
+        Raises SnapshotNotFoundError if ``only`` has expired.
+        """
+        context = self.context
+        found = read_snapshots(context.store, context.paths, Findings(context.root), only=only)
+        return {one.id for one in found.checked}
 
     @property
     def rows_have_ids(self) -> bool:
