@@ -378,8 +378,8 @@ def _expect_own_threads(base: str) -> None:
         _user = os.getpid()
     if _user != os.getpid():
         raise InvalidRequestError(
-            f"{base}: this process was forked after the store was used, and lacks the threads of its client; start "
-            "processes anew, with multiprocessing by get_context('spawn') or 'forkserver'"
+            f"{base}: this process was forked after the store was used, and lacks the threads of its client; "
+            "start processes by multiprocessing.get_context('spawn') or 'forkserver'"
         )
 
 
