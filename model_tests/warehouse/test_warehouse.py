@@ -146,6 +146,25 @@ def test_a_renamed_table_has_its_rows_and_its_old_name_is_free(tmp_path: Path) -
     assert lake.tables("shop") == ["items"]
 
 
+@covers("WH-4")
+def test_what_a_failed_drop_leaves_is_named_and_removed_by_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = Warehouse(tmp_path)
+    filled(lake)
+    filled(lake, "shop.items")
+    denied = mock.Mock(side_effect=PermissionError(errno.EACCES, "Permission denied"))
+    monkeypatch.setattr("shutil.rmtree", denied)
+    with pytest.raises(StorageError, match=r"\.dropped-.*Permission denied; .*orders is dropped"):
+        lake.drop_table("shop.orders")
+    monkeypatch.undo()
+    assert lake.tables() == ["shop.items"]
+    (left,) = tmp_path.glob(".dropped-*")
+    assert (left / "schema").is_dir()
+    lake.drop_table("shop.items")
+    assert not list(tmp_path.glob(".dropped-*"))
+
+
 @covers("WH-6")
 def test_an_object_store_renames_no_table(s3: dict[str, str], tmp_path: Path) -> None:
     lake = Warehouse(f"s3://{BUCKET}/{tmp_path.name}/lake", storage_options=s3)

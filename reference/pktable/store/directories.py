@@ -15,13 +15,15 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
-from pktable_spec.errors import InvalidRequestError, NotATableError
+from pktable_spec.errors import InvalidRequestError, NotATableError, StorageError
 
 from pktable.format.paths import HUDI_PROPERTIES, SCHEMA, SNAPSHOT, TablePaths, numbered
 from pktable.store.file_io import ArrowFileIO, FileIO, LocalFileIO
 
 MARKER: Final = ".database"
 """The file that keeps an otherwise empty directory where a store has none."""
+DROPPED: Final = ".dropped-"
+"""The beginning of the name of a directory that is being removed, or was when its process was killed."""
 
 
 def make_directory(store: FileIO, path: str) -> None:
@@ -79,12 +81,20 @@ def remove_directory(store: FileIO, path: str, *, aside: str, last: str | None =
             raise InvalidRequestError(
                 f"{path}: expected a directory, found a symbolic link; remove it yourself"
             )
-        gone = f"{aside}/.dropped-{uuid.uuid4()}"
+        gone = f"{aside}/{DROPPED}{uuid.uuid4()}"
         try:
             os.rename(path, gone)
         except FileNotFoundError:
             raise InvalidRequestError(f"{path}: it was dropped or renamed concurrently") from None
-        shutil.rmtree(gone)
+        try:
+            _remove_tree(gone)
+        except OSError as error:
+            remedy = f"{path} is dropped, and the next drop removes what is left of it"
+            raise StorageError("remove", gone, error.errno, error.strerror or str(error), remedy) from error
+        for name in os.listdir(aside):
+            if name.startswith(DROPPED):
+                with suppress(OSError):
+                    _remove_tree(f"{aside}/{name}")
         return
     kept = [] if last is None else [last]
     for part in (*(name for name in _directories(store, path) if name not in kept), *kept):
@@ -92,6 +102,13 @@ def remove_directory(store: FileIO, path: str, *, aside: str, last: str | None =
     _remove_files(store, path)
     if isinstance(store, ArrowFileIO):
         store.delete_directory(path)
+
+
+def _remove_tree(path: str) -> None:
+    """Remove a directory, though another process may do so, too."""
+    while os.path.lexists(path):
+        with suppress(FileNotFoundError):
+            shutil.rmtree(path)
 
 
 def remove_empty_directory(store: FileIO, path: str) -> None:
