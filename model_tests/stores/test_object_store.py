@@ -375,6 +375,9 @@ def test_options_that_are_not_known_are_refused(server: Server, root: str, tmp_p
         open_store(root, {**server.options, "allow_http": "maybe"})
     with pytest.raises(InvalidRequestError, match="storage options are for object stores"):
         open_store(tmp_path, server.options)
+    for uri in ("file:///tmp/run#1", "file:///tmp/run?1"):  # as Arrow reads them, both are /tmp/run
+        with pytest.raises(InvalidRequestError, match="write them as %3F and %23"):
+            open_store(uri)
     with pytest.raises(InvalidRequestError, match="nosuch://a/b: expected a path or a URI of a known store"):
         open_store("nosuch://a/b")
 

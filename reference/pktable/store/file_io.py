@@ -262,6 +262,10 @@ def open_store(
         )
     if "://" not in text and not text.startswith("file:"):
         return LocalFileIO(), str(Path(text).absolute())
+    if text.startswith("file:") and any(sign in text for sign in "?#"):  # Arrow would leave out what follows
+        raise InvalidRequestError(
+            f"{text}: expected a URI without ? and #; write them as %3F and %23, or give a path"
+        )
     from pyarrow.fs import FileSystem
 
     try:
