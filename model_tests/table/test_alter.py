@@ -250,6 +250,14 @@ def test_what_would_lose_or_change_rows_is_refused_and_nothing_is_written(
     assert sorted(Path(table.path).rglob("*")) == before
 
 
+@covers("TBL-41")
+def test_a_column_that_gets_the_type_that_it_has_changes_nothing(table: Table) -> None:
+    before = table.schema
+    table.alter(widen={"k": "INT", "v": "INT", "g": "DECIMAL(5, 2)"})
+    assert table.schema == before
+    assert len(list(Path(table.path, "schema").iterdir())) == 1
+
+
 @covers("TBL-40", "TBL-38")
 def test_names_in_keys_and_options_follow_a_rename(tmp_path: Path) -> None:
     options = {

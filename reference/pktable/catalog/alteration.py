@@ -283,7 +283,7 @@ def _expect_free(schema: TableSchema, change: Alteration, options: Mapping[str, 
             )
     for name, kind in change.widen.items():
         before = schema.field(name).type
-        if name in keys:
+        if name in keys and replace(kind, nullable=before.nullable) != before:
             raise InvalidRequestError(
                 f"alter: the type of column {name} cannot change, because it is part of a key"
             )

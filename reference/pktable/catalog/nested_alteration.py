@@ -305,7 +305,8 @@ def rows_without_fields(before: TableSchema, after: TableSchema) -> dict[tuple[i
 
 def expect_wider(called: str, what: str, before: DataType, kind: DataType) -> None:
     """Raise InvalidRequestError unless ``kind`` has every value of ``before``. ``what``: "column" or "field"."""
-    if not loses_nothing(before, replace(kind, nullable=before.nullable)):
+    wanted = replace(kind, nullable=before.nullable)
+    if wanted != before and not loses_nothing(before, wanted):
         raise InvalidRequestError(
             f"alter: {called} cannot become {kind}, because not every {before} is one; "
             f"add a {what}, and fill it by an update"
