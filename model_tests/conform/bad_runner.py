@@ -36,6 +36,8 @@ def main(how: str) -> None:
             sys.exit(3)
         elif how == "says nothing":
             time.sleep(60)
+        elif how == "tells its zone":
+            say(id=id, ok=-time.timezone)
         elif how == "says garbage":
             print("rows: 3", flush=True)
         elif how == "answers another request":

@@ -54,6 +54,15 @@ def test_an_answer_that_nobody_has_asked_for_is_told_of() -> None:
         runner.end()
 
 
+def test_a_runner_is_nine_hours_ahead() -> None:
+    runner = Runner(f"{BAD} 'tells its zone'")
+    try:
+        runner.ask("open", table="t")
+        assert runner.ask("read") == 9 * 3600
+    finally:
+        runner.end()
+
+
 def test_a_runner_that_left_before_it_was_asked_has_ended() -> None:
     runner = Runner(f"{BAD} leaves")
     try:

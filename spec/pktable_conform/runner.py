@@ -74,6 +74,8 @@ FORMATS: Final = ("parquet", "orc", "avro")
 """The formats of data files that a runner may write. Every writer writes the first."""
 LONGEST_ANSWER: Final = 64 << 20  # bytes of a line
 SHOWN: Final = 300  # characters of what a runner said
+ZONE: Final = "Asia/Tokyo"
+"""The time zone of a runner. In UTC a value that is shifted to the zone of the machine would be right."""
 
 
 class RunnerError(Exception):
@@ -202,6 +204,7 @@ class Runner:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._errors,
+                env={**os.environ, "TZ": ZONE},
                 start_new_session=True,  # so that what it starts ends with it
             )
         except OSError as error:

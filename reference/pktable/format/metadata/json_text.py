@@ -1,8 +1,8 @@
 """Read and write the JSON files of a table: every field is checked, and a checksum makes damage visible.
 
-The last field of a file that we write is the CRC-32 of the bytes before it. Other readers ignore that field; ours
-refuses a file whose CRC differs. In a file of another writer, which has no CRC, the syntax and the presence and type
-of each field are checked.
+The last field of a file that we write is the CRC-32 of the bytes before its comma. Other readers ignore that field;
+ours refuses a file whose CRC differs. In a file of another writer, which has no CRC, the syntax and the presence and
+type of each field are checked.
 
 Clauses: META-1, META-2, META-13, META-34, META-35, META-38, RD-11.
 """
