@@ -35,6 +35,7 @@ OPTIONS: Final = {
     "num-levels": ("3",),
     "num-sorted-run.compaction-trigger": ("3",),
     "deletion-vectors.enabled": ("true", "false"),
+    "changelog-producer": ("none", "lookup"),
 }
 GROUP: Final = {"merge-engine": "partial-update", "fields.a.sequence-group": "b"}
 REMOVING: Final = {"merge-engine": "partial-update", "partial-update.remove-record-on-delete": "true"}

@@ -99,8 +99,11 @@ export class Table {
   /** Return the snapshot of a request, null for a table that has none. Clauses: CMT-13, CMT-51, RD-10, RD-17. */
   snapshot({ tag, snapshot, timestamp }) {
     if (tag !== undefined) return this.snapshotOf(`tag/tag-${tag}`)
-    if (snapshot !== undefined) return this.numbered(snapshot)
-    const numbers = this.numbers('snapshot', 'snapshot-')
+    if (snapshot !== undefined) {
+      expect(!this.hasEnded(snapshot), `snapshot ${snapshot} has expired or was rolled back`)
+      return this.numbered(snapshot)
+    }
+    const numbers = this.numbers('snapshot', 'snapshot-').filter((number) => !this.hasEnded(number))
     if (timestamp !== undefined) {
       const found = numbers.map((number) => this.numbered(number)).filter((one) => one.timeMillis <= timestamp)
       expect(found.length, `no snapshot is as old as ${timestamp}`)
@@ -109,6 +112,26 @@ export class Table {
     const hasHint = existsSync(join(this.root, this.own, 'snapshot/LATEST'))
     expect(numbers.length || !hasHint, 'expected snapshots, found a hint of them alone')
     return numbers.length ? this.numbered(numbers.at(-1)) : null
+  }
+
+  /** Whether the file of an id is no snapshot by the newest fence. Clauses: CMT-36, CMT-42, META-52, META-53. */
+  hasEnded(number) {
+    const fences = this.numbers('fence', 'fence-')
+    if (!fences.length) return false
+    const { expired, rollbacks } = this.fence(fences.at(-1))
+    if (number <= expired) return true
+    const above = rollbacks.filter(({ target }) => number > target)
+    if (!above.length || !existsSync(join(this.root, this.own, `snapshot/snapshot-${number}`))) return false
+    const { deltaManifestList, 'pktable.fence': known } = this.numbered(number)
+    if (known !== undefined) return above.some(({ fence }) => known < fence)
+    const naming = above.filter(({ fence }) => fences.includes(fence) && fence > fences.at(-1) - 100)
+    return naming.some(({ fence }) => this.fence(fence).ended[number] === deltaManifestList)
+  }
+
+  fence(number) {
+    const found = this.json(`${this.own}fence/fence-${number}`)
+    expect(found.version === 1, `fence-${number}: expected the version 1, found ${found.version}`)
+    return found
   }
 
   numbered(number) {
@@ -185,7 +208,7 @@ export class Table {
     const found = []
     for (let number = after + 1; number <= upTo; number++) {
       const isKept = existsSync(join(this.root, this.own, `changelog/changelog-${number}`))
-      const snapshot = isKept ? this.snapshotOf(`changelog/changelog-${number}`) : this.numbered(number)
+      const snapshot = isKept ? this.snapshotOf(`changelog/changelog-${number}`) : this.snapshot({ snapshot: number })
       expect(snapshot.commitKind !== 'OVERWRITE', `snapshot ${number} is an OVERWRITE`)
       if (isRecorded ? !snapshot.changelogManifestList : snapshot.commitKind !== 'APPEND') continue
       const files = (await this.entries(snapshot, isRecorded ? 'changelog' : 'delta')).map(fileOf)
@@ -248,7 +271,7 @@ export class Table {
     return [...buckets.values()].flatMap((runs) => {
       if (isEvolved) return this.stitched(runs, schema)
       const isSimple = !hasKey || (!mergesAll && !mustMerge(runs))
-      return isSimple ? runs.flatMap(({ records }) => records.map((one) => one.row)) : this.merged(runs, schema)
+      return isSimple ? runs.flatMap(({ records }) => records.map((one) => one.row)) : this.merged(runs, schema, hasVectors)
     })
   }
 
@@ -297,24 +320,35 @@ export class Table {
     })
   }
 
-  /** Return the row that each key has. Clauses: DV-22, MRG-1, MRG-2, MRG-6, MRG-19. */
-  merged(runs, schema) {
+  /** Return the row that each key has. Clauses: CHG-19, DV-22, MRG-1, MRG-2, MRG-6, MRG-19. */
+  merged(runs, schema, hasVectors) {
     const options = optionsUnder(this.latest, schema)
     const fold = engineOf(options, schema)
     const at = (name) => schema.fields.findIndex((field) => field.name === name)
     const key = schema.primaryKeys.map(at)
     const ordering = (options['sequence.field'] ?? '').split(',').filter(Boolean).map((name) => at(name.trim()))
     const sign = options['sequence.field.sort-order'] === 'descending' ? -1 : 1
+    const isHeld = this.holdsDeeper(runs, hasVectors) ? isDeeper : () => false
     const byKey = new Map()
-    for (const { remembered } of runs.sort((a, b) => newerRun(b.file, a.file))) {
+    for (const { file, remembered } of runs.sort((a, b) => newerRun(b.file, a.file))) {
       for (const record of remembered) {
         const identity = JSON.stringify(key.map((number) => textOf(record.row[number], schema.fields[number].type)))
         if (!byKey.has(identity)) byKey.set(identity, [])
-        byKey.get(identity).push(record)
+        byKey.get(identity).push({ ...record, level: file._LEVEL })
       }
     }
-    const rows = [...byKey.values()].map((records) => fold(records.sort((a, b) => ageOf(a, b, ordering, sign))))
+    const rows = [...byKey.values()].map((records) => {
+      const taken = records.filter((record) => !isHeld(record, records))
+      return fold(taken.sort((a, b) => ageOf(a, b, ordering, sign)))
+    })
     return rows.filter((row) => row !== null)
+  }
+
+  /** Whether a record above level 0 holds what deeper ones of its key hold. Clauses: CHG-19, CHG-35. */
+  holdsDeeper(runs, hasVectors) {
+    if (!hasVectors) return looksUp(this.latest.options)
+    const then = runs.filter(({ file }) => file._LEVEL > 0).map(({ file }) => this.schema(file._SCHEMA_ID))
+    return looksUp(this.latest.options) && then.some((one) => !enabled(one) && looksUp(one.options))
   }
 
   /** Return the directory of the data files of a bucket. Clauses: META-9, META-31, META-49, META-81. */
@@ -383,6 +417,18 @@ function isNamed(request) {
 
 function enabled(schema) {
   return schema.options['deletion-vectors.enabled'] === 'true'
+}
+
+/** Whether compactions of level 0 merge what lies deeper into what they write. Clauses: CHG-19, CHG-35. */
+function looksUp(options) {
+  const isAsked = options['changelog-producer'] === 'lookup' || options['force-lookup'] === 'true'
+  const isFolded = ['partial-update', 'aggregation'].includes(options['merge-engine'])
+  return isAsked && (isFolded || options['sequence.field'] !== undefined)
+}
+
+/** Whether another record of the key, also above level 0, is less deep. */
+function isDeeper({ level }, records) {
+  return records.some((other) => other.level > 0 && other.level < level)
 }
 
 /** Whether a default read of a bucket with vectors has to merge. Clauses: RD-5, RD-28, DV-15. */
