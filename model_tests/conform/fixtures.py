@@ -1,7 +1,7 @@
 """Make the archive of fixtures. ``python -m model_tests.conform.fixtures`` writes it, ``--check`` compares.
 
 Names and times are counted, so that the same code makes the same bytes. Tables are those of `model_tests/vectors`,
-which Paimon wrote, and those of `tables`, `engine_tables`, `newer_tables` and `special_tables`, which pktable writes.
+which Paimon wrote, and those of `MODULES` and `special_tables`, which pktable writes.
 Damaged ones are copies of these with one file changed; `damaged` has them.
 """
 
@@ -24,14 +24,23 @@ from pktable_conform.archive import INDEX, NEGATIVE, OPEN, POSITIVE, SCHEMA, sta
 from pktable_spec.errors import InvalidRequestError
 
 from model_tests import corpus
-from model_tests.conform import damaged, engine_tables, inserts_alone, newer_tables, tables
+from model_tests.conform import (
+    damaged,
+    engine_tables,
+    inserts_alone,
+    newer_tables,
+    run_tables,
+    snapshot_tables,
+    tables,
+)
 from model_tests.conform.damages import Damage
 from model_tests.conform.special_tables import SPECIAL
 from model_tests.conform.tables import Made
 from model_tests.interop.plain import rows_of
 from model_tests.real_data import VECTORS
 
-VERSION: Final = "5"
+VERSION: Final = "6"
+MODULES: Final = (tables, engine_tables, newer_tables, run_tables, snapshot_tables)
 STORED: Final = Path(archive.__file__).parent / archive.SHIPPED
 EPOCH: Final = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip file holds
 PORTABLE: Final = {"write", "compact", "reopen", "read"}
@@ -68,7 +77,7 @@ def made() -> dict[str, bytes]:
     making = Making()
     of_paimon(making)
     with tempfile.TemporaryDirectory(prefix="pktable-fixtures-") as folder:
-        for one in (*tables.TABLES, *engine_tables.TABLES, *newer_tables.TABLES, *SPECIAL):
+        for one in (*(one for module in MODULES for one in module.TABLES), *SPECIAL):
             root = Path(folder) / one.name
             with tables.counted():
                 one.make(root)
@@ -130,8 +139,9 @@ FEATURE_OF: Final = {"snapshot": "snapshots", "tag": "tags", "branch": "branches
 
 def reads_of(table: Table, one: Made) -> Iterator[dict[str, Any]]:
     """Yield reads of the latest snapshot, of each snapshot by id, and those that are asked for."""
-    everything: list[Mapping[str, Any]] = [{}, *({"snapshot": each.id} for each in table.snapshots())]
-    for arguments in (*everything, *one.asked):
+    snapshots = table.snapshots() if one.by_id else []
+    everything: list[Mapping[str, Any]] = [{}, *({"snapshot": each.id} for each in snapshots)]
+    for arguments in (each for each in (*everything, *one.asked) if each not in one.refused):
         limit = arguments.get("limit")
         rows = tables.read(table, {name: value for name, value in arguments.items() if name != "limit"})
         yield _read(arguments, tables.answers(rows, limit))

@@ -7,8 +7,12 @@ Parquet and ORC. What it does not know it refuses by name. It shares no code wit
 
 import datetime
 import decimal
+import heapq
 import io
+import itertools
 import json
+import math
+import operator
 import struct
 import sys
 import zlib
@@ -388,7 +392,7 @@ class Reader:
     def snapshot(self, request: Any) -> Any:
         if "tag" in request:
             return as_json(self.own / f"tag/tag-{request['tag']}")
-        known = sorted(numbers(self.own / "snapshot", "snapshot-"))
+        known = [n for n in sorted(numbers(self.own / "snapshot", "snapshot-")) if not self.has_ended(n)]
         if "timestamp" in request:
             times = {n: as_json(self.own / f"snapshot/snapshot-{n}")["timeMillis"] for n in known}
             known = [number for number in known if times[number] <= request["timestamp"]]
@@ -397,10 +401,30 @@ class Reader:
         if not number:
             expect(not (self.own / "snapshot/LATEST").exists(), "a hint and no snapshot")
             return None
+        expect(not self.has_ended(number), f"snapshot {number} has expired or was rolled back")
         found = as_json(self.own / f"snapshot/snapshot-{number}")
         expect(found["version"] == 3, f"snapshot-{number}: version {found['version']}")
         expect(found["id"] == number, f"snapshot-{number}: found id {found['id']}")
         return found
+
+    def has_ended(self, number: int) -> bool:
+        """Whether the file of an id is no snapshot by the newest fence."""
+        fences = numbers(self.own / "fence", "fence-")
+        newest = max(fences, default=0)
+        if not newest:
+            return False
+        fence = as_json(self.own / f"fence/fence-{newest}")
+        if number <= fence["expired"]:
+            return True
+        above = [one["fence"] for one in fence["rollbacks"] if number > one["target"]]
+        path = self.own / f"snapshot/snapshot-{number}"
+        if not above or not path.exists():
+            return False
+        found = as_json(path)
+        if "pktable.fence" in found:
+            return any(found["pktable.fence"] < one for one in above)
+        counted = [as_json(self.own / f"fence/fence-{n}") for n in above if n in fences and n > newest - 100]
+        return any(one["ended"].get(str(number)) == found["deltaManifestList"] for one in counted)
 
     def read(self, request: Any) -> list[Any]:
         snapshot = self.snapshot(request)
@@ -467,15 +491,28 @@ class Reader:
         names = [field["name"] for field in schema["fields"]]
         key = [names.index(name) for name in schema["primaryKeys"]]
         ignores = next((options[one] for one in IGNORING if one in options), "false") == "true"
-        newest: dict[Any, Any] = {}
-        for number, (_, rows, _) in enumerate(sorted(runs, key=lambda run: run[0])):
-            for sequence, kind, row in rows:
-                if ignores and kind not in ADDS:
-                    continue
-                identity, age = tuple(row[at] for at in key), (sequence, kind in ADDS, -number)
-                if identity not in newest or newest[identity][0] < age:
-                    newest[identity] = age, kind, row
-        return [row for _, kind, row in newest.values() if kind in ADDS]
+        taken = [
+            [
+                (tuple(ordinal(row[at]) for at in key), (sequence, kind in ADDS, -number), row)
+                for sequence, kind, row in rows
+                if kind in ADDS or not ignores
+            ]
+            for number, (_, rows, _) in enumerate(sorted(runs, key=lambda run: run[0]))
+        ]
+        merged = heapq.merge(*taken, key=operator.itemgetter(0))
+        newest = [
+            max(records, key=lambda one: one[1])
+            for _, records in itertools.groupby(merged, operator.itemgetter(0))
+        ]
+        return [row for _, (_, is_add, _), row in newest if is_add]
+
+
+def ordinal(value: Any) -> Any:
+    """Return what is ordered as values of a key are: floats in the total order, the rest as Python has it."""
+    if not isinstance(value, float):
+        return value
+    (bits,) = struct.unpack(">q", struct.pack(">d", value))
+    return math.inf if value != value else bits if bits >= 0 else -(bits + 2**63) - 1
 
 
 def rank(level: int, file: Any) -> Any:

@@ -77,6 +77,12 @@ FAULTS: Final = (
         "{one[2]: positions for one, positions in deleted.items()}.get(name, ())",
     ),
     Fault(
+        "vectors are found without the bucket",
+        "same-names-in-buckets",
+        "deleted.get((partition, bucket, name), ())",
+        "{(one[0], one[2]): positions for one, positions in deleted.items()}.get((partition, name), ())",
+    ),
+    Fault(
         "a file is the same at every level",
         "upgraded-file",
         'entry["_BUCKET"], file["_LEVEL"], file["_FILE_NAME"])',
@@ -94,8 +100,8 @@ FAULTS: Final = (
     Fault(
         "retractions are rows",
         "row-kinds",
-        "for _, kind, row in newest.values() if kind in ADDS]",
-        "for _, kind, row in newest.values()]",
+        "row in newest if is_add]",
+        "row in newest]",
     ),
     Fault(
         "retractions at greater levels are rows",
@@ -104,12 +110,76 @@ FAULTS: Final = (
         "older for",
     ),
     Fault("+U is no row", "row-kinds", "ADDS = (0, 2)", "ADDS = (0,)"),
-    Fault("the oldest record wins", "row-kinds", "newest[identity][0] < age", "newest[identity][0] > age"),
+    Fault("the oldest record wins", "row-kinds", "max(records, key", "min(records, key"),
     Fault(
         "the last record read wins among equals",
         "equal-numbers",
-        "newest[identity][0] < age",
-        "newest[identity][0][0] <= age[0]",
+        "max(records, key=lambda one: one[1])",
+        "max(reversed([*records]), key=lambda one: one[1][0])",
+    ),
+    *(
+        Fault(
+            f"a merge goes through {what}",
+            case,
+            "(tuple(ordinal(row[at]) for at in key), (sequence",
+            f"(tuple({order} for x in (row[at] for at in key)), (sequence",
+        )
+        for what, case, order in (
+            ("integers by their text", "merged-keys", "str(x) if type(x) is int else x"),
+            ("integers as floats", "merged-keys", "float(x) if type(x) is int else x"),
+            ("strings by UTF-16", "merged-keys", "x.encode('utf-16-be') if type(x) is str else x"),
+            ("strings without case", "merged-keys", "x.lower() if type(x) is str else x"),
+            ("signed bytes", "merged-keys", "[b ^ 128 for b in x] if type(x) is bytes else x"),
+            ("decimals by their text", "merged-keys", "str(x) if type(x) is decimal.Decimal else x"),
+            ("decimals as floats", "merged-keys", "float(x) if type(x) is decimal.Decimal else x"),
+            ("times by milliseconds", "merged-keys", "x // 10**6 if type(x) is int and x > 2**60 else x"),
+            ("zeros that are equal", "merged-keys-of-floats", "ordinal(x + 0.0)"),
+            ("a NaN before all others", "merged-keys-of-floats", "-math.inf if x != x else ordinal(x)"),
+            ("numbers below zero backwards", "merged-keys-of-floats", "struct.pack('>d', x)"),
+        )
+    ),
+    Fault(
+        "a file under an expired id is a snapshot",
+        "strays",
+        'if number <= fence["expired"]:',
+        "if False:",
+    ),
+    Fault(
+        "a file whose writer knew no rollback is a snapshot",
+        "strays",
+        'found["pktable.fence"] < one for',
+        'found["pktable.fence"] < 0 for',
+    ),
+    Fault(
+        "a file whose writer says nothing of fences is a snapshot",
+        "strays",
+        'return any(one["ended"]',
+        'return False and any(one["ended"]',
+    ),
+    Fault(
+        "no file above the target of a rollback is a snapshot",
+        "strays",
+        'if "pktable.fence" in found:\n            return any(',
+        'if "pktable.fence" in found:\n            return bool(above) or any(',
+    ),
+    Fault("times are those of strays, too", "strays", "if not self.has_ended(n)]", "]"),
+    Fault(
+        "the latest schema says that there are no vectors",
+        "switched-off",
+        "has_vectors = self.has_vectors(of_snapshot)",
+        "has_vectors = self.has_vectors(self.latest)",
+    ),
+    Fault(
+        "positions count within a row group",
+        "larger-files",
+        "for position, row in enumerate(rows) if position not in gone]",
+        "for position, row in enumerate(rows) if position % 50000 not in gone]",
+    ),
+    Fault(
+        "a bitmap ends after its first container",
+        "larger-files",
+        "set(BitMap.deserialize(body[4:]))",
+        "set(BitMap.deserialize(body[4:]) & BitMap(range(2**16)))",
     ),
     Fault("the delta is not read", "pairs", 'for which in ("base", "delta"):', 'for which in ("base",):'),
     Fault(
@@ -200,6 +270,12 @@ FAULTS: Final = (
         "without-hints",
         "if times[number] <= request",
         "if times[number] < request",
+    ),
+    Fault(
+        "the times of snapshots never go back",
+        "without-hints",
+        'known = [number for number in known if times[number] <= request["timestamp"]]',
+        'known = [*itertools.takewhile(lambda one: times[one] <= request["timestamp"], known)]',
     ),
     Fault("rows that wait are read", "waiting-rows", "if bucket == -2:", "if False:"),
     Fault(

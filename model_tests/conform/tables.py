@@ -33,7 +33,8 @@ MERGED: Final = {"bucket": "1", "deletion-vectors.enabled": "false", "num-levels
 class Made:
     """A table to be made in a folder that does not exist yet.
 
-    ``asked``: reads beside those of every snapshot. ``refused``: reads that must not return rows.
+    ``asked``: reads beside those of every snapshot. ``refused``: reads that must not return rows. ``by_id``: whether
+    snapshots are also read by their ids.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Made:
     make: Callable[[Path], object]
     asked: tuple[Mapping[str, Any], ...] = ()
     refused: tuple[Mapping[str, Any], ...] = ()
+    by_id: bool = True
 
 
 @contextmanager
@@ -192,6 +194,22 @@ def same_names(root: Path) -> None:
     shutil.move(path, path.with_name(marked[0].data_file))
 
 
+def same_names_in_buckets(root: Path) -> None:
+    """Give the files of two buckets one name; only one of them has a vector."""
+    table = created(root, "k INT, v STRING", {**VECTORS, "bucket": "2"})
+    changes(table, *(("+I", number, bulk(number)) for number in range(8)), write_only=True)
+    table.compact(full=True)
+    changes(table, ("-D", 1, None))
+    surgeon = Surgeon(root)
+    entries = list(surgeon.live(surgeon.snapshots()[-1]))
+    (marked,) = (each for one in surgeon.index(surgeon.snapshots()[-1]) for each in one.ranges or ())
+    bucket = next(one.bucket for one in entries if one.file.file_name == marked.data_file)
+    (other,) = (one for one in entries if one.bucket != bucket and one.file.level)
+    surgeon.edit_file(other.file.file_name, file_name=marked.data_file)
+    path = root / f"bucket-{other.bucket}" / other.file.file_name
+    shutil.move(path, path.with_name(marked.data_file))
+
+
 def live_in_b(root: Path) -> Sequence[Path]:
     """Return the one file of level >= 1 in the partition b."""
     surgeon = Surgeon(root)
@@ -286,6 +304,13 @@ TABLES: Final = (
         ("DV-4", "DVF-9", "META-12"),
         KEYS,
         same_names,
+    ),
+    Made(
+        "same-names-in-buckets",
+        "data files of one name in two buckets, a vector for one of them",
+        ("DV-4", "DVF-9"),
+        KEYS,
+        same_names_in_buckets,
     ),
     Made(
         "live-retractions",

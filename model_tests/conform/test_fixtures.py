@@ -60,7 +60,7 @@ OPERATION: Mapping[str, Any] = {
 }
 WHOLE: Mapping[str, Any] = {
     "format": 1,
-    "version": "5",
+    "version": "6",
     "made_with": {"pyarrow": "25"},
     "cases": [CASE],
     "histories": {"h": {"table": "int", "options": {"bucket": "1"}, "operations": [OPERATION]}},
