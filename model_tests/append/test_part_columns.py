@@ -39,7 +39,7 @@ def with_part(
 
 
 def as_parquet(rows: pa.Table, path: Path) -> None:
-    pq.write_table(rows, path)
+    pq.write_table(rows, path, write_page_checksum=True)
 
 
 def as_orc(rows: pa.Table, path: Path) -> None:

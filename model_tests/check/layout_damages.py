@@ -64,6 +64,10 @@ LAYOUT: Damages = {
         lambda s: s.relevel(levels(s)[DEEPEST], DEEPEST, 9),
         {("LSM-3", "level")},
     ),
+    "files of a fixed bucket have no number of buckets": (
+        lambda s: s.edit_entries(LAST, lambda entry: replace(entry, total_buckets=-1)),
+        {("BKT-19", "total buckets")},
+    ),
     "a bucket is beyond the number of buckets": (
         lambda s: s.edit_entries(LAST, lambda entry: replace(entry, total_buckets=1, bucket=4)),
         {("TBL-3", "bucket"), ("CMT-15", "data file"), ("CMT-12", "data file")},
@@ -120,6 +124,10 @@ LAYOUT: Damages = {
     "a vector has the wrong cardinality": (
         _ranges(lambda ranges: [replace(ranges[0], cardinality=9)]),
         {("DVF-5", "vector cardinality")},
+    ),
+    "a vector has no cardinality": (
+        _ranges(lambda ranges: [replace(ranges[0], cardinality=None)]),
+        {("DVF-13", "cardinalities")},
     ),
     "a vector does not match its checksum": (
         flip(lambda s: s.index_file(LAST), 0.8),

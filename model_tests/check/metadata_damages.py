@@ -98,6 +98,10 @@ METADATA: Damages = {
         {("META-2", "JSON")},
     ),
     "a snapshot has the id of another": (lambda s: s.edit_snapshot(3, id=2), {("META-2", "snapshot id")}),
+    "the time of a snapshot is in seconds": (
+        lambda s: s.edit_snapshot(3, time_millis=s.snapshot(3).time_millis // 1000),
+        {("META-2", "timeMillis")},
+    ),
     "a tag is damaged": (
         stray("tag/tag-a", b"{}"),
         {("META-2", "version")},

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pyarrow as pa
 from pktable.format.binary_row import encode_row
 from pktable.format.metadata.stats import SimpleStats
 from pktable.format.types import DataType
@@ -38,6 +39,14 @@ TRUE_LOW, TRUE_HIGH, NO_NULLS = ["a", 0, X, -0.0], ["a", 9, "x" * 15 + "y", 4.5]
 
 def _edit(level: int, column: str, change: Callable[[list[Any]], list[Any]]) -> Damage:
     return lambda s: s.edit_column(levels(s)[level], column, change)
+
+
+def _with_ids(table: pa.Table, ids: dict[str, int]) -> pa.Table:
+    fields = [
+        one.with_metadata({"PARQUET:field_id": str(ids[one.name])} if one.name in ids else None)
+        for one in table.schema
+    ]
+    return table.cast(pa.schema(fields))
 
 
 def _flip_a_page(surgeon: Surgeon) -> None:
@@ -88,6 +97,22 @@ ROWS: Damages = {
     "a row is of another partition": (
         _edit(0, "p", lambda values: ["b"]),
         {("TBL-3", "partition column p"), ("META-6", "value statistics of p: bounds")},
+    ),
+    "a file has no key columns": (
+        lambda s: s.edit_rows(levels(s)[DEEPEST], lambda table: table.drop_columns(["_KEY_k"])),
+        {("META-7", "missing key columns")},
+    ),
+    "a file has no field ids": (
+        lambda s: s.edit_rows(levels(s)[DEEPEST], lambda table: _with_ids(table, {})),
+        {("META-8", "Parquet field ids")},
+    ),
+    "a column has the field id of another": (
+        lambda s: s.edit_rows(levels(s)[DEEPEST], lambda table: _with_ids(table, {"v": 3, "d": 2})),
+        {("META-8", "Parquet field id of v"), ("META-8", "Parquet field id of d")},
+    ),
+    "a file has no page checksums": (
+        lambda s: s.edit_rows(levels(s)[DEEPEST], lambda table: table, write_page_checksum=False),
+        {("META-10", "page checksums")},
     ),
     "sequence numbers are others": (
         _edit(DEEPEST, "_SEQUENCE_NUMBER", lambda values: [*values[:-1], 77]),

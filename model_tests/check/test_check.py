@@ -52,7 +52,11 @@ def test_a_table_that_paimon_wrote_is_clean(table: Path) -> None:
     assert report.snapshots
     assert report.rows
     found = [one for one in report.findings if Path(one.file).name not in LEFT_BY_PAIMON]
-    assert {one.clause for one in found} == DONE_BY_PAIMON.get(table.parent.name, set()), found
+    # Paimon 0.9 writes no ids of columns into Parquet, and no cardinalities of vectors into the index manifest.
+    case = table.parent / "case.json"
+    old = "jvm-0.9" in table.parts or (case.exists() and "0.9" in json.loads(case.read_text())["written_by"])
+    clauses = {one.clause for one in found if one.severity == "error" or not old or one.clause != "DVF-13"}
+    assert clauses == (DONE_BY_PAIMON.get(table.parent.name) or ({"META-8"} if old else set())), found
 
 
 # What is walked
@@ -199,7 +203,7 @@ def test_two_writers_of_one_bucket_lose_a_delete_and_the_check_says_so(tmp_path:
     zipfile.ZipFile(Path(__file__).parent / "two_writers/table.zip").extractall(tmp_path)
     rows = [Table.open(tmp_path).to_arrow(snapshot=one, where="k <= 2").to_pylist() for one in (4, 6)]
     assert [sorted(row["k"] for row in one) for one in rows] == [[2], [1, 2]]
-    found = check(tmp_path).findings
+    found = [one for one in check(tmp_path).findings if one.severity == "error"]
     assert [(one.clause, one.snapshots) for one in found] == [("DV-11", (6,))]
     assert found[0].found == "1 of them missing, the first is 0"
 

@@ -190,12 +190,15 @@ class Surgeon:
         (path,) = self.root.rglob(file)
         return path
 
-    def edit_rows(self, file: str, change: Callable[[pa.Table], pa.Table]) -> None:
-        """Rewrite the rows of a data file; of its metadata only the size is made true again."""
+    def edit_rows(self, file: str, change: Callable[[pa.Table], pa.Table], **options: Any) -> None:
+        """Rewrite the rows of a data file; of its metadata only the size is made true again.
+
+        ``options``: other ones of `pyarrow.parquet.write_table` than a writer takes.
+        """
         path = self.data_file(file)
         with path.open("rb") as source:
             table = pq.read_table(source)
-        pq.write_table(change(table), path, **PARQUET_WRITE_OPTIONS)
+        pq.write_table(change(table), path, **(PARQUET_WRITE_OPTIONS | options))
         self.edit_file(file, file_size=path.stat().st_size)
 
     def edit_column(self, file: str, column: str, change: Callable[[list[Any]], list[Any]]) -> None:

@@ -2,7 +2,7 @@
 
 1. `layout` checks the metadata of every version, and gives the key range of each file.
 2. `vectors` reads the deletion vectors of every version and checks them.
-3. `rows` reads each data file and each changelog file once and checks its rows.
+3. `rows` reads each data file and each changelog file once and checks its rows. `omissions` notes what it lacks.
 4. `keys` compares the records of each key, of those files whose rows step 3 found to be reliable. Rows that wait
    for a bucket are in no order, and rows of an append table have no key.
 5. `check_retractions` compares the vectors with the retractions that a table with ``sequence.field`` keeps.
@@ -30,6 +30,7 @@ from pktable.check.hash_indexes import check_hashes
 from pktable.check.history import BucketHistory
 from pktable.check.keys import check_keys
 from pktable.check.layout import check_layouts
+from pktable.check.omissions import Omissions
 from pktable.check.rows import check_rows
 from pktable.check.vectors import Vectors, check_vectors
 from pktable.context import TableContext
@@ -79,6 +80,7 @@ def check_bucket(
     """Check a bucket in all its versions, and return its findings. ``done`` is called after each data file."""
     bucket = task.bucket
     findings = Findings(context.root, bucket.partition, bucket.place.bucket)
+    omissions = Omissions(findings)
     ranges = check_layouts(context, bucket, task.max_level, findings)
     vectors = check_vectors(context, bucket, findings)
     reliable: set[str] = set()
@@ -93,12 +95,14 @@ def check_bucket(
             if any(other.file.file_name == name for other in version.entries)
             for one in version.snapshots
         ]
-        if _check_file(context, task, entry, snapshots, findings, by_schema):
+        if _check_file(context, task, entry, snapshots, findings, omissions, by_schema):
             reliable.add(name)
         done()
     for logged in bucket.changelog:
-        _check_file(context, task, logged.entry, [logged.snapshot], findings, by_schema, changelog=True)
+        snapshots = [logged.snapshot]
+        _check_file(context, task, logged.entry, snapshots, findings, omissions, by_schema, changelog=True)
         done()
+    omissions.report(bucket.place.directory)
     if bucket.place.bucket < 0:
         findings.add(
             "TBL-20",
@@ -128,6 +132,7 @@ def _check_file(
     entry: ManifestEntry,
     snapshots: Sequence[int],
     findings: Findings,
+    omissions: Omissions,
     by_schema: dict[int, TableContext],
     *,
     changelog: bool = False,
@@ -141,7 +146,7 @@ def _check_file(
             raise CorruptFileError("data file", at=path, expected="a file", found="none")
         if task.reads_rows:
             under = _under_schema(context, entry, by_schema)
-            return check_rows(under, place, entry, snapshots, findings, changelog=changelog)
+            return check_rows(under, place, entry, snapshots, findings, omissions, changelog=changelog)
     return False
 
 

@@ -14,18 +14,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from pktable_spec.options import TableOptions
 from pktable_spec.vocabulary import APPEND, DELETION_VECTORS, HASH
 
 from pktable.check.changelogs import ChangelogFile, Changelogs
-from pktable.check.findings import Findings, counted
+from pktable.check.findings import NOTE, Findings, counted
 from pktable.check.manifests import CheckedManifests, Entries
 from pktable.check.readable_snapshots import ReadableSnapshot
 from pktable.context import INDEX_FILES, TableContext
 from pktable.format.metadata.manifest import IndexManifestEntry, ManifestEntry, ManifestFileMeta
 from pktable.format.paths import BUCKET, GREATEST
 from pktable.lsm.bucket import BucketId, BucketPath
+
+SECONDS: Final = range(10**9, 10**10)
+"""The times from 2001 to 2286 in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +96,7 @@ class History:
         """Add the next snapshot."""
         snapshot = current.snapshot
         self._expect_schema(current)
+        self._expect_milliseconds(current)
         self._changelogs.follow(current)
         base = self.manifests.list_of(snapshot, snapshot.base_manifest_list, snapshot.base_manifest_list_size)
         delta = self.manifests.list_of(
@@ -350,6 +355,19 @@ class History:
                 expected="a readable schema file",
                 found="none",
                 snapshots=[current.id],
+            )
+
+    def _expect_milliseconds(self, current: ReadableSnapshot) -> None:
+        """Note a time that is a likely one in seconds, and as milliseconds in the spring of 1970. Clauses: META-2."""
+        if current.snapshot.time_millis in SECONDS:
+            self.findings.add(
+                "META-2",
+                "timeMillis",
+                current.path,
+                expected="milliseconds since 1970",
+                found=f"{current.snapshot.time_millis}, which may be seconds",
+                snapshots=[current.id],
+                severity=NOTE,
             )
 
     def _expect_count(self, current: ReadableSnapshot, what: str, stated: int, counted: int) -> None:

@@ -1,6 +1,6 @@
 """Check the versions of a bucket by their metadata: levels, key ranges, and the files that vectors name.
 
-Clauses: APP-4, APP-5, LSM-2, LSM-3, LSM-7, TBL-3, META-5, DV-3, DV-4, DV-5, DV-19, DVF-8.
+Clauses: APP-4, APP-5, BKT-19, DVF-13, LSM-2, LSM-3, LSM-7, TBL-3, META-5, DV-3, DV-4, DV-5, DV-19, DVF-8.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from pktable.check.findings import NOTE, Findings, key_text
+from pktable_spec.options import parse_options
+
+from pktable.check.findings import NOTE, Findings, counted, key_text
 from pktable.check.history import BucketHistory, Version
 from pktable.context import TableContext
 from pktable.format.binary_row import EMPTY_ROW
@@ -62,6 +64,9 @@ def _check_entry(
         expect("APP-4", "level", file.level == 0, 0, file.level)
     total = entry.total_buckets
     expect("TBL-3", "bucket", total < 1 or 0 <= entry.bucket < total, f"below {total}", entry.bucket)
+    schema = context.schemas.get(file.schema_id)
+    if schema is not None and parse_options(schema.options).bucket > 0 and entry.bucket >= 0:
+        expect("BKT-19", "total buckets", total > 0, "the fixed number of buckets", total)
     low, high = file.min_sequence_number, file.max_sequence_number
     expect("LSM-7", "sequence numbers", low <= high, "smallest not above greatest", f"{low} to {high}")
     if not has_keys:
@@ -124,7 +129,8 @@ def _check_levels(
 def _check_vector_names(context: TableContext, version: Version, findings: Findings) -> None:
     """Expect every vector to name a live file, above level 0 in a table with a primary key, and each file once.
 
-    A vector of no live file deletes nothing, so it is a note. Clauses: DV-3, DV-4, DV-5, DV-19, DVF-8.
+    A vector of no live file deletes nothing, and a reader counts a vector of no cardinality. So they are notes.
+    Clauses: DV-3, DV-4, DV-5, DV-19, DVF-8, DVF-13.
     """
     levels = {entry.file.file_name: entry.file.level for entry in version.entries}
     counts = Counter(one.data_file for index in version.indexes for one in index.ranges or ())
@@ -133,6 +139,10 @@ def _check_vector_names(context: TableContext, version: Version, findings: Findi
         add = partial(findings.add, file=path, snapshots=version.snapshots)
         if index.row_count != len(ranges):
             add("DVF-8", "number of vectors", expected=index.row_count, found=len(ranges))
+        unstated = sum(one.cardinality is None for one in ranges)
+        if unstated:  # as of Paimon before 1.0
+            found = f"none of {counted(unstated, 'vector')}"
+            add("DVF-13", "cardinalities", expected="one of each vector", found=found, severity=NOTE)
         for name in sorted({one.data_file for one in ranges}):
             what = f"vector of {name}"
             if name not in levels:

@@ -21,6 +21,7 @@ from pktable_spec.vocabulary import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, Row
 
 from pktable.bucket.reader import DataReader
 from pktable.check.findings import Findings, key_text
+from pktable.check.omissions import Omissions
 from pktable.context import TableContext
 from pktable.datafile.readers import ParquetRows
 from pktable.format.binary_row import decode_row, encode_row
@@ -40,15 +41,16 @@ def check_rows(
     entry: ManifestEntry,
     snapshots: Sequence[int],
     findings: Findings,
+    omissions: Omissions,
     *,
     changelog: bool = False,
 ) -> bool:
     """Check a data file, and return whether its keys are complete and ascend, so that `check_keys` can merge them.
 
-    ``context``: under the schema of the file. ``snapshots``: those that have the file. ``changelog``: whether it is a
-    changelog file, in which a key may follow itself. Clauses: LSM-1, CHG-3.
+    ``context``: under the schema of the file. ``snapshots``: those that have the file. ``omissions``: of the bucket.
+    ``changelog``: whether it is a changelog file, in which a key may follow itself. Clauses: LSM-1, CHG-3.
     """
-    check = _FileCheck(context, place, entry, snapshots, findings, changelog)
+    check = _FileCheck(context, place, entry, snapshots, findings, omissions, changelog)
     with findings.guard("RD-11", snapshots=snapshots, file=check.path):
         for table in check.batches():
             check.take(table)
@@ -66,6 +68,7 @@ class _FileCheck:
     entry: ManifestEntry
     snapshots: Sequence[int]
     findings: Findings
+    omissions: Omissions
     changelog: bool = False
     reliable: bool = True
     _last: pa.Table | None = None
@@ -92,6 +95,8 @@ class _FileCheck:
         reader = DataReader(self.context, self.place, self.entry.file)
         if isinstance(reader.stored, ParquetRows):
             reader.guarded(reader.stored.expect_page_index)
+        snapshots = tuple(self.snapshots)
+        reader.guarded(lambda: self.omissions.look(self.context, reader.stored, self.path, snapshots))
         values = [one.name for one in self.context.schema.fields if self._is_stored(one.name)]
         for _, table in reader.read((*columns, *values), batch_rows=BATCH_ROWS):
             if table.num_rows:

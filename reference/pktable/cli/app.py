@@ -33,7 +33,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 CHECKS: Final = "pktable.cli.checks"
 LATE: Final[Mapping[str, tuple[str, str]]] = {
-    "check": (CHECKS, "Report every violated rule of a table, with its clause."),
+    "check": (CHECKS, "Report what breaks a rule in a table, with its clause."),
     "clause": ("pktable.cli.specification", "Print clauses: what they say, why, and what covers them."),
     "conform": ("pktable.cli.conform", "Judge an implementation in any language by its runner."),
     "dump": ("pktable.cli.dump", "Show a file of metadata, vectors or logs by its fields."),

@@ -83,7 +83,7 @@ def check(
     quiet: Quiet = False,
     spark: OnSpark = False,
 ) -> None:
-    """Report every violated rule of a table, written by pktable or by anyone; exit 1 if there is an error.
+    """Report what breaks a rule in a table, written by pktable or by anyone; exit 1 if there is an error.
 
     Notes, such as files that nothing refers to, are reported and fail only with --strict. Each data file is read once.
     """

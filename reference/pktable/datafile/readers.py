@@ -38,6 +38,7 @@ from pktable.datafile.parquet_footer import (
 )
 from pktable.datafile.parquet_pages import PagedRows
 from pktable.datafile.sound_chunks import expect_sound_chunk, has_sound_bounds
+from pktable.datafile.thrift_compact import CompactReader
 from pktable.format.avro import Container
 from pktable.format.types import DataType
 from pktable.store.requests import Cache
@@ -45,6 +46,8 @@ from pktable.store.requests import Cache
 LIBRARY_ERRORS: Final = (pa.ArrowException, OSError, ValueError, KeyError, IndexError, OverflowError)
 READ_AHEAD_BYTES: Final = 1 << 20
 MOST_CHUNKS: Final = 1000  # whose places in the footer are found in less time than pages save
+PAGE_CHECKSUM: Final = 4  # of PageHeader, whose fields before it are three numbers
+PAGE_HEAD_BYTES: Final = 64
 PAGE_ROWS: Final = 20_000  # of a page, as writers make them by default
 
 Columns = Mapping[str, DataType]
@@ -170,6 +173,21 @@ class ParquetRows:
     def expect_page_index(self) -> None:
         """Raise CorruptFileError if the page index is damaged. Clauses: META-38."""
         self._pages.expect_index()
+
+    def first_page_has_checksum(self) -> bool:
+        """Return whether the first page of rows has a checksum, True if there is no page.
+
+        Raises as `chunk` does. Clauses: META-10.
+        """
+        if not self.metadata.num_row_groups:
+            return True
+        self._source.seek(self.chunk(0, 0).data_page_offset)
+        head = CompactReader(self._source.read(PAGE_HEAD_BYTES))
+        for number, kind in head.fields():
+            if number >= PAGE_CHECKSUM:
+                return number == PAGE_CHECKSUM
+            head.skip(kind)
+        return False
 
     @cached_property
     def schema(self) -> pa.Schema:
