@@ -14,7 +14,14 @@ FEATURES = [
     "tags",
     "fresh",
 ]
-ABOUT = {"protocol": 1, "name": "bad", "commands": ["open", "read"], "features": FEATURES}
+READS = ["open", "read"]
+ABOUT = {"protocol": 1, "name": "bad", "commands": READS, "features": FEATURES}
+
+WRITER = {
+    **ABOUT,
+    "commands": [*READS, "create", "write", "compact", "reopen", "snapshots", "files", "vectors"],
+    "features": [*FEATURES, "columns", "where", "limit", "retractions"],
+}
 
 
 def say(**answer: object) -> None:
@@ -26,7 +33,9 @@ def main(how: str) -> None:
         request = json.loads(line)
         id, do = request["id"], request["do"]
         if do == "supports":
-            say(id=id, ok=ABOUT)
+            say(id=id, ok=WRITER if how == "declines" else ABOUT)
+        elif do == "create":
+            say(id=id, unsupported="the option file.format")
         elif do == "open" and how != "ends":
             say(id=id, ok=None)
             if how == "leaves":

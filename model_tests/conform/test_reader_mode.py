@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from pktable.cli import run
+from pktable.cli.conform import OnDisk
 from pktable_conform.archive import NEGATIVE, POSITIVE, Archive, Case
 from pktable_conform.reading import ReadFailed, read_case
 from pktable_conform.runner import Supports, Unsupported
@@ -91,6 +92,19 @@ def test_pktable_passes_as_a_reader() -> None:
     runner: Any = Runner()
     for case in CASES.values():
         assert read_case(runner, ARCHIVE, case) == ""
+
+
+def test_a_row_that_differs_is_shown_where_the_archive_has_a_hash_alone() -> None:
+    class Loses(InProcess):
+        def __init__(self) -> None:
+            self._program = Program()
+
+        def ask(self, do: str, **fields: object) -> Any:
+            answer = super().ask(do, **fields)
+            return {"rows": sorted(answer["rows"])[1:]} if do == "read" else answer
+
+    with pytest.raises(ReadFailed, match=r"missing \[\('8000', '6'\)\], surplus \[\]"):
+        read_case(Loses(), ARCHIVE, CASES["containers"], OnDisk().rows)  # type: ignore[arg-type]
 
 
 def test_a_case_of_which_no_read_is_supported_is_unsupported_by_what_the_reads_need() -> None:

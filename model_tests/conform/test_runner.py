@@ -155,6 +155,23 @@ def test_names_of_cases_and_checks_are_known_or_refused(capsys: pytest.CaptureFi
     assert "or a check of compaction_took_the_pick" in capsys.readouterr().err
 
 
+def test_a_case_of_the_other_mode_is_refused_with_its_mode(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["conform", "--runner", BAD, "--case", "steps-001", "--case", "pairs"]) == 2
+    assert "--case steps-001: a case of --mode writer, found --mode reader" in capsys.readouterr().err
+    assert run(["conform", "--runner", BAD, "--mode", "writer", "--case", "pairs"]) == 2
+    assert "--case pairs: a case of --mode reader, found --mode writer" in capsys.readouterr().err
+
+
+def test_a_table_that_a_runner_declines_to_create_is_unsupported(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["--mode", "writer", "--case", "inserts-int", "--format", "json"]
+    assert run(["conform", "--runner", f"{BAD} declines", *asked]) == 1
+    (outcome,) = json.loads(capsys.readouterr().out)["outcomes"]
+    assert (outcome["status"], outcome["message"]) == (
+        UNSUPPORTED,
+        "needs create: the option file.format",
+    )
+
+
 def test_a_run_that_passes_nothing_has_failed() -> None:
     skipped = Report("r", "1", (), (Outcome("a", "reader", UNSUPPORTED, message="needs append"),))
     assert skipped.failed

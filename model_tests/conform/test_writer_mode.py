@@ -258,8 +258,40 @@ def test_a_failing_history_is_told_of_and_kept_small(tmp_path: Path) -> None:
         "reads_agree",
         str(tmp_path / "kept" / f"writer-{name}.json"),
     )
-    kept = History.from_json(json.loads(Path(outcome.history).read_text()))
+    text = json.loads(Path(outcome.history).read_text())
+    assert text["table"]["columns"] == [["k", "INT"], ["v", "STRING"], ["w", "INT"]]
+    assert text["options"]["deletion-vectors.enabled"] == "true"
+    kept = History.from_json(text)
+    assert kept.shape == HISTORIES[name].shape
     assert (len(kept.operations), len(kept.operations[0].changes)) == (1, 1)
+
+
+def test_a_history_that_fails_without_vectors_is_kept_with_that_option(tmp_path: Path) -> None:
+    class Loses(InProcess):
+        def ask(self, do: str, **fields: Any) -> Any:
+            if do == "create":
+                self.spoil = loses_a_row if fields["options"]["deletion-vectors.enabled"] == "false" else None
+            return super().ask(do, **fields)
+
+    name = "partitions_keep_apart"
+    asked = Asked((WRITER,), only=frozenset({name}), keep=tmp_path)
+    (outcome,) = conform(Loses(), Archive(), asked).outcomes  # type: ignore[arg-type]
+    text = json.loads(Path(outcome.history).read_text())
+    assert text["options"]["deletion-vectors.enabled"] == "false"
+    assert text["table"]["partition_keys"] == ["p"]
+    assert History.from_json(text).shape == HISTORIES[name].shape
+
+
+def test_a_compaction_that_is_not_done_is_told_of_in_words(tmp_path: Path) -> None:
+    class Idle(InProcess):
+        def ask(self, do: str, **fields: Any) -> Any:
+            return None if do == "compact" else super().ask(do, **fields)
+
+    said = (
+        r"^compacted: nothing was compacted, expected in bucket 0 data-\S+ of level 3 rewritten in place \["
+    )
+    with pytest.raises(CheckFailed, match=said):
+        writers(tmp_path, Idle()).replay(HISTORIES["a_purge_clears_the_index"])
 
 
 @pytest.mark.parametrize("missing", ["compact", "retractions", "create"])

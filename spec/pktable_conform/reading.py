@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -44,8 +45,14 @@ class ReadFailed(CheckFailed):
         return json.dumps(fields, ensure_ascii=False, indent=1)
 
 
-def read_case(runner: Runner, archive: Archive, case: Case) -> str:
+Right = Callable[[Path, "int | None"], Rows]
+"""What gives the rows of a table, of the latest snapshot or of one that is named."""
+
+
+def read_case(runner: Runner, archive: Archive, case: Case, right: Right | None = None) -> str:
     """Give a case to a runner; return the features that some of its reads would have needed, as text.
+
+    ``right``: shows the difference to rows of which the archive has the hash alone.
 
     Raises ReadFailed, RunnerError, and Unsupported if the runner supports nothing of it.
     """
@@ -67,11 +74,11 @@ def read_case(runner: Runner, archive: Archive, case: Case) -> str:
                 _refused(case, read, refusal)
             return ", ".join(missing)
         for read in reads:
-            _read(runner, case, read)
+            _read(runner, case, read, None if right is None else partial(right, table))
     return ", ".join(missing)
 
 
-def _read(runner: Runner, case: Case, read: Read) -> None:
+def _read(runner: Runner, case: Case, read: Read, right: Callable[[int | None], Rows] | None) -> None:
     try:
         rows = rows_of(runner.ask("read", **read.arguments))
     except Refused as refusal:
@@ -80,6 +87,10 @@ def _read(runner: Runner, case: Case, read: Read) -> None:
     if read.takes(rows):
         return
     answers = [answer for answer in read.answers if "refused" not in answer]
+    if answers and right is not None and "sha256" in answers[0] and {*read.arguments} <= {"snapshot"}:
+        those = right(read.arguments.get("snapshot"))
+        if read.takes(those):  # by their hash
+            answers = [{"rows": those}]
     if answers:
         raise ReadFailed(case, read, f"{_asked(read)}: {difference(rows, answers[0])}", {"rows": rows})
     why = read.answers[0]["refused"]

@@ -60,7 +60,8 @@ class _Run:
 
     def of_case(self, case: Case) -> Outcome:
         def work() -> str:
-            missing = read_case(self.runner, self.archive, case)
+            auditor = self.asked.auditor
+            missing = read_case(self.runner, self.archive, case, auditor.rows if auditor else None)
             return f"without reads that need {missing}" if missing else ""
 
         return self._done(Outcome(case.name, READER, PASS), work)
@@ -87,7 +88,7 @@ class _Run:
         except ReadFailed as failure:
             outcome = self._failed(outcome, failure, failure.to_json())
         except _HistoryFailedError as found:
-            outcome = self._failed(outcome, found.failure, found.history.to_json())
+            outcome = self._failed(outcome, found.failure, found.kept())
         except Unsupported as missing_ones:
             outcome = replace(outcome, status=UNSUPPORTED, message=f"needs {missing_ones}")
         except RunnerError as error:
@@ -114,6 +115,11 @@ class _HistoryFailedError(Exception):
     def __init__(self, history: History, failure: CheckFailed) -> None:
         super().__init__(str(failure))
         self.history, self.failure = history, failure
+
+    def kept(self) -> str:
+        """Return the history as text, with the columns and options of the table that failed."""
+        options = self.failure.options or self.history.options
+        return replace(self.history, options=options).to_json(columns=True)
 
 
 def conform(runner: Runner, archive: Archive, asked: Asked, told: Told = lambda _: None) -> Report:
@@ -153,7 +159,8 @@ def _outcomes(run: _Run, histories: dict[str, History]) -> Iterator[Outcome]:
 
 
 def _expect_known(asked: Asked, cases: Sequence[Case], histories: dict[str, History]) -> None:
-    names = {case.name for case in cases} | histories.keys()
+    by_mode = {READER: {case.name for case in cases}, WRITER: histories.keys()}
+    names = set().union(*by_mode.values())
     for option, given, known in (
         ("--case", asked.only, names),
         ("--without", asked.without, names | OPTIONAL.keys()),
@@ -162,4 +169,10 @@ def _expect_known(asked: Asked, cases: Sequence[Case], histories: dict[str, Hist
             also = f", or a check of {', '.join(OPTIONAL)}" if option == "--without" else ""
             raise InvalidRequestError(
                 f"{option} {name}: expected a case of the archive{also}, found none of it"
+            )
+    for name in sorted(asked.only):
+        modes = [mode for mode, known in by_mode.items() if name in known]
+        if not {*modes} & {*asked.modes}:
+            raise InvalidRequestError(
+                f"--case {name}: a case of --mode {modes[0]}, found --mode {asked.modes[0]}"
             )

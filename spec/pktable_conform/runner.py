@@ -29,6 +29,8 @@ COMMANDS: Final = (
     *("create", "write", "compact", "reopen", "snapshots", "files", "vectors"),
 )
 """The commands besides ``supports``: those of a reader, and those that a writer has in addition."""
+MAY_BE_DECLINED: Final = "create"
+"""The command that a runner may answer by unsupported: no feature says of an option whether it is written."""
 FEATURES: Final[Mapping[str, str]] = {
     "keys": "tables with a primary key and deletion vectors",
     "merge on read": "tables with a primary key and without deletion vectors",
@@ -87,7 +89,7 @@ class Refused(Exception):  # noqa: N818 -- an answer, not an error of the progra
 
 
 class Unsupported(Exception):  # noqa: N818
-    """The runner cannot do this, and has said so before."""
+    """The runner cannot do this, and has said so: before, or of a table that it is to create."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,8 @@ class Runner:
     def ask(self, do: str, **fields: object) -> Any:
         """Send a command, and return what its answer holds in ``ok``.
 
-        Raises Refused for an answer with ``refused``, RunnerError for every answer that the protocol does not know.
+        Raises Refused for an answer with ``refused``, Unsupported for a ``create`` that is answered so, RunnerError for
+        every answer that the protocol does not know.
         """
         if self._process is None:
             self._start()
@@ -139,6 +142,8 @@ class Runner:
             return answer["ok"]
         if "refused" in answer:
             raise Refused(str(answer["refused"]))
+        if "unsupported" in answer and do == MAY_BE_DECLINED:
+            raise Unsupported(f"{do}: {answer['unsupported']}")
         if "unsupported" in answer:
             raise RunnerError(
                 f"says that it supports {self._claimed(do)}, and answered unsupported: {answer['unsupported']}"

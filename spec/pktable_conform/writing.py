@@ -23,7 +23,7 @@ from pktable_conform.judge.expectations import Expectations
 from pktable_conform.judge.history import SHAPES, Changes, History, Operation, numbered
 from pktable_conform.judge.read_expectations import Stats
 from pktable_conform.remote import RemoteTable, value_of
-from pktable_conform.runner import Refused, Runner, RunnerError, features
+from pktable_conform.runner import Refused, Runner, RunnerError, Unsupported, features
 
 Result = TypeVar("Result")
 
@@ -44,8 +44,8 @@ class Auditor(Protocol):
         """Return what is wrong with a table: the clause, and what is found."""
         ...
 
-    def rows(self, directory: Path, snapshot: int) -> Rows:
-        """Return the rows of a default read of a snapshot, as the protocol spells them."""
+    def rows(self, directory: Path, snapshot: int | None) -> Rows:
+        """Return the rows of a default read, as the protocol spells them. ``snapshot``: None for the latest."""
         ...
 
 
@@ -78,7 +78,11 @@ class Writers:
             if enabled == "true" and history.options.get(VECTORS) == "false":
                 continue
             options = {**ONE_BUCKET, **history.options, VECTORS: enabled}
-            self._replay(replace(history, options=options))
+            try:
+                self._replay(replace(history, options=options))
+            except CheckFailed as failure:
+                failure.options = options
+                raise
 
     def _replay(self, history: History) -> None:
         path = self.folder / "conform.db" / f"table-{next(self._numbers)}"
@@ -179,7 +183,7 @@ def smallest(writers: Writers, history: History, failure: CheckFailed) -> tuple[
                 if again.check == failure.check:
                     found = smaller, again
                     break
-            except RunnerError:
+            except (RunnerError, Unsupported):
                 continue
         else:
             return found

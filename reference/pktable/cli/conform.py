@@ -53,7 +53,7 @@ class OnDisk:
             return [("RD-11", str(error))]
         return [(one.clause, str(one)) for one in report.findings if one.severity == ERROR]
 
-    def rows(self, directory: Path, snapshot: int) -> list[list[str | None]]:
+    def rows(self, directory: Path, snapshot: int | None) -> list[list[str | None]]:
         return rows_of(Table.open(directory).to_arrow(snapshot=snapshot))
 
 

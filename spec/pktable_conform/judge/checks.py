@@ -16,7 +16,7 @@ An AssertionError that the implementation raises is no CheckFailed, and passes t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import Final, NoReturn, ParamSpec, TypeVar
 
@@ -39,8 +39,10 @@ def by_clause(done: Iterable[tuple[tuple[str, tuple[str, ...]], int]]) -> Counte
 class CheckFailed(AssertionError):  # noqa: N818 -- a finding, not an error of the program
     """A check did not hold. ``check``: its name; ``clauses``: those it checks; ``message``: what was found.
 
-    As text: the name, the message, and the clauses in brackets.
+    ``options``: those of the table, if a history failed. As text: the name, the message, and the clauses in brackets.
     """
+
+    options: Mapping[str, str] | None = None
 
     def __init__(self, check: str, clauses: tuple[str, ...], message: str) -> None:
         super().__init__(check, clauses, message)  # all three, so that it can be pickled

@@ -329,7 +329,10 @@ class Expectations(ReadExpectations):
         must = {bucket for bucket in expected if bucket in among}
         if not new:
             if must:
-                fail(f"nothing was compacted, expected {[expected[bucket] for bucket in must]}")
+                each = "; ".join(
+                    f"in {bucket_text(bucket)} {expected[bucket]}" for bucket in sorted(must, key=repr)
+                )
+                fail(f"nothing was compacted, expected {each}")
             return
         if [layout.kind for layout in new] != [COMPACT]:
             fail(f"a compaction makes one COMPACT snapshot, found {kinds_of(new)}")
@@ -340,7 +343,8 @@ class Expectations(ReadExpectations):
         if not changed:
             fail("a snapshot was made that changes nothing")
         if not must <= changed:
-            fail(f"the buckets {must} had to be compacted, found {changed}")
+            names = [", ".join(sorted(map(bucket_text, some))) for some in (must, changed)]
+            fail(f"expected compactions of {names[0]}, found of {names[1]}")
         self.stats.compactions += 1
         self.settle(new[0])
 
@@ -364,7 +368,7 @@ class Expectations(ReadExpectations):
         before, after = self.latest.entries(), layout.entries()
         for bucket in changed:
             if bucket not in expected:
-                fail(f"{bucket} was compacted, though there was nothing to do")
+                fail(f"{bucket_text(bucket)} was compacted, though there was nothing to do")
             want = expected[bucket]
             removed = {entry for entry in before - after if entry[0] == bucket}
             added = {entry for entry in after - before if entry[0] == bucket}
@@ -491,6 +495,12 @@ class Expectations(ReadExpectations):
                             if newer <= record.sequence and not copied:
                                 fail(f"{record} is in an older run than the record numbered {newer}")
                             newest[record.key] = record.sequence
+
+
+def bucket_text(bucket: BucketId) -> str:
+    """Return a bucket in words."""
+    partition, number = bucket
+    return f"bucket {number}" + (f" of partition {', '.join(map(str, partition))}" if partition else "")
 
 
 def kinds_of(layouts: Sequence[Layout]) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
 from pktable_spec.interface import EVERYTHING, Change, Comparison, Query, Scalar, Shape
@@ -132,13 +132,14 @@ class History:
     options: Mapping[str, str]
     operations: list[Operation] = field(default_factory=list)
 
-    def to_json(self) -> str:
-        """Return the text of a corpus file: one operation a line."""
+    def to_json(self, *, columns: bool = False) -> str:
+        """Return the text of a corpus file: one operation a line. ``columns``: give those of each table."""
         lines = ",\n".join("    " + json.dumps(one.to_json()) for one in self.operations)
         options = json.dumps(dict(self.options))
         shape: object = self.shape.name
-        if shape not in SHAPES:
-            shape = {"columns": self.shape.columns, "primary_key": self.shape.primary_key}
+        if columns or shape not in SHAPES:
+            keys = ("primary_key", "partition_keys")
+            shape = {"columns": self.shape.columns} | {key: getattr(self.shape, key) for key in keys}
         return f'{{"table": {json.dumps(shape)},\n "options": {options},\n "operations": [\n{lines}\n]}}\n'
 
     @staticmethod
@@ -148,8 +149,10 @@ class History:
         table = stored["table"]
         if isinstance(table, str):
             return History(SHAPES[table], stored["options"], operations)
-        columns = tuple((name, type) for name, type in table["columns"])
-        return History(Shape("types", columns, tuple(table["primary_key"])), stored["options"], operations)
+        keys = tuple(table["primary_key"]), tuple(table.get("partition_keys", ()))
+        shape = Shape("types", tuple((name, type) for name, type in table["columns"]), *keys)
+        known = (one for one in SHAPES.values() if one == replace(shape, name=one.name))
+        return History(next(known, shape), stored["options"], operations)
 
 
 def row_kind(symbol: str) -> RowKind:

@@ -67,6 +67,17 @@ class ExpectedCompaction:
     def output_level(self) -> int:
         return self.pick.output_level
 
+    def __str__(self) -> str:
+        """Return in words what is done with which files."""
+        moved = sorted(f"{name} of level {level}" for _, name, level in self.removed if name in self.upgraded)
+        merged = sorted(
+            f"{name} of level {level}" for _, name, level in self.removed if name not in self.upgraded
+        )
+        where = "in place" if self.pick.purges else f"into level {self.output_level}"
+        steps = [f"{', '.join(merged)} rewritten {where}"] * bool(merged)
+        steps += [f"{', '.join(moved)} moved to level {self.output_level}"] * bool(moved)
+        return " and ".join(steps)
+
 
 def expected_compactions(
     base: Layout,
