@@ -11,8 +11,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pktable import Table
+from pktable.bucket.locate import Locator
 from pktable.cli import run
 from pktable.cli.conform import OnDisk
+from pktable.format import bucket_hash
 from pktable_conform import covering, typed
 from pktable_conform.archive import Archive
 from pktable_conform.judge.checks import CheckFailed
@@ -228,6 +230,88 @@ def test_a_writer_whose_bytes_are_wrong_fails_though_its_answers_are_right(tmp_p
     with pytest.raises(CheckFailed, match="DVF-1"):
         Writers(runner, tmp_path, Spoils()).replay(HISTORIES["an_upsert_marks_the_old_row"])
     assert audited
+
+
+class IndexOfOneBucket(InProcess):
+    """A runner whose compaction leaves the index entries of other buckets out of the index manifest."""
+
+    seen = frozenset[str]()
+
+    def ask(self, do: str, **fields: Any) -> Any:
+        answer = super().ask(do, **fields)
+        if do != "vectors":
+            return answer
+        new = [one for one in answer if one["index_file"] not in self.seen]
+        self.seen |= {one["index_file"] for one in answer}
+        return new or answer
+
+
+class MovesWithoutVectors(InProcess):
+    """A runner that drops the vector of a file when it moves the file to another level."""
+
+    def ask(self, do: str, **fields: Any) -> Any:
+        answer = super().ask(do, **fields)
+        if do == "create":
+            self.levels: dict[str, int] = {}
+            self.moved: set[str] = set()
+        if do == "files":
+            self.moved |= {
+                one["name"] for one in answer if self.levels.get(one["name"], 0) > 0 < one["level"]
+            }
+            self.moved -= {one["name"] for one in answer if self.levels.get(one["name"]) == one["level"]}
+            self.levels |= {one["name"]: one["level"] for one in answer}
+        return [one for one in answer if one["data_file"] not in self.moved] if do == "vectors" else answer
+
+
+class DropsUpdatesBefore(InProcess):
+    def ask(self, do: str, **fields: Any) -> Any:
+        if do == "write":
+            fields["changes"] = [change for change in fields["changes"] if change[0] != "-U"]
+        return super().ask(do, **fields)
+
+
+@covers("DV-6", "DV-11", "DV-12", "DV-17", "TBL-7")
+@pytest.mark.parametrize(
+    ("name", "runner", "check"),
+    [
+        ("a_compaction_keeps_the_vectors_of_other_buckets", IndexOfOneBucket, "compaction_took_the_pick"),
+        ("an_upgraded_file_keeps_its_vector", MovesWithoutVectors, "vectors_only_grow"),
+        ("an_update_before_alone_takes_its_row", DropsUpdatesBefore, "reads_agree"),
+    ],
+)
+def test_a_faulty_writer_fails_the_history_that_is_there_for_it(
+    name: str, runner: type[InProcess], check: str, tmp_path: Path
+) -> None:
+    with pytest.raises(CheckFailed, match=f"^{check}: "):
+        writers(tmp_path, runner()).replay(HISTORIES[name])
+
+
+@covers("DV-6", "DV-12")
+def test_a_lookup_that_ends_with_the_next_level_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nearest(context: Any, place: Any, older: Any) -> Locator:
+        level = min(file.level for file in older)
+        return Locator(context, place, [file for file in older if file.level == level])
+
+    monkeypatch.setattr("pktable.bucket.compact.Locator", nearest)
+    with pytest.raises(CheckFailed, match=r"^reads_agree: .* surplus \[\(1, "):
+        writers(tmp_path, InProcess()).replay(HISTORIES["a_replaced_row_lies_behind_a_level_without_its_key"])
+
+
+@covers("TBL-5", "META-80")
+@pytest.mark.parametrize("name", ["inserts-int", "types-key-decimal", "types-key-timestamp"])
+def test_another_hash_is_noticed(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = bucket_hash.hash_rows
+
+    def wrong(columns: Any, types: Any) -> Any:
+        """Leave out what lies behind the fields, and take the remainder that is never negative."""
+        hashes = right(columns, types)
+        return hashes % 3 if types[0].root == "INT" else 0 * hashes
+
+    monkeypatch.setattr(bucket_hash, "hash_rows", wrong)
+    with pytest.raises(CheckFailed, match=r"^appended: a write goes to the buckets of its keys, bucket 0, "):
+        writers(tmp_path, InProcess()).replay(HISTORIES[name])
 
 
 def test_a_check_of_one_strategy_is_left_out_by_name(tmp_path: Path) -> None:

@@ -3,7 +3,8 @@
 There are two histories for each of `FORMATS`: one of writes, and one that compacts as well. They have a column of each
 type of `VALUES`, and drawn ones in which ARRAY, MAP and ROW lie inside of each other, with nulls at any level. They are
 drawn by a fixed seed, so that a name is always the same case. `part_for` leaves out what a runner does not write. NaN,
-which some writers get into their statistics, has a history of its own.
+which some writers get into their statistics, has a history of its own, and so has a key of each type of `KEYS`, whose
+hash is of more than the 8 bytes of a field.
 """
 
 from __future__ import annotations
@@ -44,6 +45,18 @@ VALUES: Final[Mapping[str, tuple[str, ...]]] = {
     "TIMESTAMP_LTZ(6)": ("-1000000000", "0", "1704164645000006000"),
 }
 """Some values of each type that holds no other one, as text. Times before 1970 are whole seconds (META-76)."""
+
+KEYS: Final[Mapping[str, tuple[str, ...]]] = {
+    "DECIMAL(30, 5)": (
+        "-1234567890123456789.00001",
+        "-1.00000",
+        "0.00000",
+        "0.00128",
+        "99999999999999999999.50000",
+    ),
+    "TIMESTAMP(9)": ("-1000000000", "0", "1", "1704164645000006007", "1704164645001000000"),
+}
+"""Some keys of types whose values lie behind the fields of a BinaryRow."""
 
 NAME: Final = "types-"
 DEPTHS: Final = (1, *(2,) * 8, *(3,) * 4, 4)
@@ -127,6 +140,10 @@ def histories() -> Iterator[tuple[str, History]]:
     rows = (0, "3e800000", "0000000000000000"), (1, "nan", "nan")
     operations = [Operation("write", changes=tuple(("+I", row) for row in rows), write_only=True)]
     yield f"{NAME}nan", History(numbers, {"file.format": FORMATS[0]}, operations)
+    for kind, keys in KEYS.items():
+        shape = Shape("types", (("k", kind), ("v", "STRING"), ("w", "INT")), ("k",))
+        write = Operation("write", changes=tuple(("+I", (key, "a")) for key in keys), write_only=True)
+        yield f"{NAME}key-{types_of(kind)[0].lower()}", History(shape, {"bucket": "7"}, [write])
 
 
 def _nested(drawn: random.Random, depth: int) -> Kind:

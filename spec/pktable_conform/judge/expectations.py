@@ -15,7 +15,7 @@ planned on, its effect by the snapshot before its commit.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Final
@@ -291,7 +291,8 @@ class Expectations(ReadExpectations):
         free = self.shape.moves_keys and self.options.merge_engine.ignores_retractions
         needed = {self.bucket_of(row) for kind, row in changes if kind.is_add or not free} or touched.keys()
         if not needed <= {file.bucket for file in added} <= touched.keys():
-            fail(f"a write goes to the buckets of its keys, {set(touched)}; found {added}")
+            right, found = map(buckets_text, (touched, {file.bucket for file in added}))
+            fail(f"a write goes to the buckets of its keys, {right}; found {found}")
         for file in added:
             many = lifted is None and touched[file.bucket] >= self.options.trigger
             if file.level not in ((0, self.options.max_level) if many else (lifted or 0,)):
@@ -343,8 +344,7 @@ class Expectations(ReadExpectations):
         if not changed:
             fail("a snapshot was made that changes nothing")
         if not must <= changed:
-            names = [", ".join(sorted(map(bucket_text, some))) for some in (must, changed)]
-            fail(f"expected compactions of {names[0]}, found of {names[1]}")
+            fail(f"expected compactions of {buckets_text(must)}, found of {buckets_text(changed)}")
         self.stats.compactions += 1
         self.settle(new[0])
 
@@ -501,6 +501,10 @@ def bucket_text(bucket: BucketId) -> str:
     """Return a bucket in words."""
     partition, number = bucket
     return f"bucket {number}" + (f" of partition {', '.join(map(str, partition))}" if partition else "")
+
+
+def buckets_text(buckets: Iterable[BucketId]) -> str:
+    return ", ".join(sorted(map(bucket_text, buckets))) or "none"
 
 
 def kinds_of(layouts: Sequence[Layout]) -> list[str]:

@@ -1,22 +1,53 @@
 """Which bucket a row lives in: Murmur3 over the words of the BinaryRow of its bucket key.
 
 Of a fixed number of buckets the hash alone decides; dynamic ones are given to hashes in the order in which these come.
-Written from the clauses alone, for INT and STRING columns, one Python integer at a time.
+Written from the clauses alone, one Python integer at a time. Columns are of INT and STRING, and of a DECIMAL or
+TIMESTAMP that does not fit into the 8 bytes of its field.
 """
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable, Collection, Sequence
+from typing import Final, NamedTuple, TypeAlias
 
-from pktable_spec.interface import BucketId, Key, Row, Shape
+from pktable_spec.interface import BucketId, Key, Row, Scalar, Shape
 
 SEED = 42
 _WORD = 0xFFFFFFFF
 
 
-def binary_row(values: Sequence[int | str]) -> bytes:
-    """Return the BinaryRow of ``values`` (INT or STRING, no nulls), without the arity prefix.
+class Apart(NamedTuple):
+    """A value whose field has a number and the offset of its ``body``, whole words of the variable part."""
+
+    number: int
+    body: bytes
+
+
+KeyValue: TypeAlias = int | str | Apart
+"""A value of a key as it is stored: of INT, of STRING, or of another type in `Apart`."""
+SIZED: Final = re.compile(r"(DECIMAL|TIMESTAMP)\((\d+)")
+
+
+def stored(value: Scalar, type: str) -> KeyValue:
+    """Return a value that is not null as it is stored; those of other types than INT are texts. Clauses: META-80."""
+    sized = SIZED.match(type)
+    if sized is None:
+        assert isinstance(value, int | str)
+        return value
+    root, size = sized[1], int(sized[2])
+    number = int(str(value).replace(".", ""))
+    if root == "TIMESTAMP":
+        assert size > 3, "others are int64"
+        return Apart(number % 10**6, struct.pack("<q", number // 10**6))
+    assert size > 18, "others are int64"
+    length = (number if number >= 0 else ~number).bit_length() // 8 + 1
+    return Apart(length, number.to_bytes(length, "big", signed=True).ljust(16, b"\0"))
+
+
+def binary_row(values: Sequence[KeyValue]) -> bytes:
+    """Return the BinaryRow of ``values``, of which none is null, without the arity prefix.
 
     Clauses: META-4.
     """
@@ -26,6 +57,10 @@ def binary_row(values: Sequence[int | str]) -> bytes:
     for value in values:
         if isinstance(value, int):
             slots += struct.pack("<i4x", value)
+            continue
+        if isinstance(value, Apart):
+            slots += struct.pack("<ii", value.number, variable_start + len(variable))
+            variable += value.body
             continue
         text = value.encode()
         if len(text) <= 7:
@@ -55,7 +90,7 @@ def _rotate(word: int, by: int) -> int:
     return (word << by | word >> 32 - by) & _WORD
 
 
-def bucket_number(key: Sequence[int | str], bucket_count: int) -> int:
+def bucket_number(key: Sequence[KeyValue], bucket_count: int) -> int:
     """Return the bucket of a bucket key. Clauses: TBL-5."""
     # Java's remainder has the sign of the dividend, so its absolute value is that of the absolute hash.
     return abs(murmur(binary_row(key))) % bucket_count
@@ -63,7 +98,9 @@ def bucket_number(key: Sequence[int | str], bucket_count: int) -> int:
 
 def bucket_of(shape: Shape, row: Row, bucket_count: int) -> BucketId:
     """Return the partition and bucket a row lives in. Clauses: TBL-3, TBL-5, TBL-10, TBL-15."""
-    key = [value for value in shape.pick(row, shape.trimmed_key) if value is not None]
+    types = dict(shape.columns)
+    values = zip(shape.trimmed_key, shape.pick(row, shape.trimmed_key), strict=True)
+    key = [stored(value, types[name]) for name, value in values if value is not None]
     return shape.pick(row, shape.partition_keys), bucket_number(key, bucket_count)
 
 
