@@ -14,6 +14,7 @@ from pktable import Table
 from pktable.bucket.locate import Locator
 from pktable.cli import run
 from pktable.cli.conform import OnDisk
+from pktable.datafile.columns import PARQUET_WRITE_OPTIONS
 from pktable.format import bucket_hash
 from pktable_conform import covering, typed
 from pktable_conform.archive import Archive
@@ -284,6 +285,19 @@ def test_a_faulty_writer_fails_the_history_that_is_there_for_it(
 ) -> None:
     with pytest.raises(CheckFailed, match=f"^{check}: "):
         writers(tmp_path, runner()).replay(HISTORIES[name])
+
+
+@covers("META-10")
+def test_what_a_writer_leaves_out_is_noticed_and_may_be_allowed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(PARQUET_WRITE_OPTIONS, "write_page_checksum", False)
+    history = HISTORIES["an_upsert_marks_the_old_row"]
+    said = "^nothing_is_left_out: META-10: note META-10: bucket-0: page checksums"
+    with pytest.raises(CheckFailed, match=said):
+        writers(tmp_path, InProcess()).replay(history)
+    (tmp_path / "again").mkdir()
+    writers(tmp_path / "again", InProcess(), without=frozenset({"nothing_is_left_out"})).replay(history)
 
 
 @covers("DV-6", "DV-12")

@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, Protocol, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from pktable_spec.covers import covers
 from pktable_spec.interface import Row
@@ -37,11 +37,19 @@ MOST_TRIES: Final = 80  # to make a history smaller
 REREAD: Final = 2  # retained snapshots that are read again at each step
 
 
+class Wrong(NamedTuple):
+    """What is wrong with a table. ``harms``: False if it is only left out, and readers do without it."""
+
+    clause: str
+    text: str
+    harms: bool = True
+
+
 class Auditor(Protocol):
     """Whoever can read the directory of a table without the runner."""
 
-    def findings(self, directory: Path) -> Sequence[tuple[str, str]]:
-        """Return what is wrong with a table: the clause, and what is found."""
+    def findings(self, directory: Path) -> Sequence[Wrong]:
+        """Return what is wrong with a table."""
         ...
 
     def rows(self, directory: Path, snapshot: int | None) -> Rows:
@@ -91,7 +99,10 @@ class Writers:
         for at, operation in enumerate(history.operations, 1):
             steps.do(at, operation)
         if self.auditor is not None and (path / "snapshot").is_dir():
-            audit(self.auditor, path, steps.expectations)
+            found = self.auditor.findings(path)
+            audit(self.auditor, path, steps.expectations, [one for one in found if one.harms])
+            if "nothing_is_left_out" not in self.without:
+                nothing_is_left_out([one for one in found if not one.harms])
 
 
 def needed(history: History) -> tuple[Sequence[str], Sequence[str]]:
@@ -153,15 +164,26 @@ def operation_is_taken(at: int, do: str, refusal: str) -> None:
 @covers(
     "CMT-4", "CMT-5", "CMT-6", "META-6", "META-11", "META-12", "DVF-1", "DVF-2", "DVF-9", "RD-11", "RD-15"
 )
-def audit(auditor: Auditor, directory: Path, expectations: Expectations) -> None:
-    """Compare what lies in a directory with what its snapshots must return."""
-    findings = auditor.findings(directory)
+def audit(auditor: Auditor, directory: Path, expectations: Expectations, findings: Sequence[Wrong]) -> None:
+    """Compare what lies in a directory with what its snapshots must return. ``findings``: the harmful ones."""
     if findings:
-        fail("; ".join(f"{clause}: {text}" for clause, text in findings[:3]))
+        fail(_first(findings))
     for layout in expectations.retained:
         rows = [_row(expectations, row) for row in auditor.rows(directory, layout.id)]
         if len(rows) != len(layout.visible) or set(rows) != layout.visible:
             fail(f"snapshot {layout.id} on disk: expected {sorted(layout.visible)}, found {sorted(rows)}")
+
+
+@check
+@covers("DVF-13", "META-2", "META-7", "META-8", "META-10")
+def nothing_is_left_out(findings: Sequence[Wrong]) -> None:
+    """Expect also what a writer must write and readers do without. ``findings``: the harmless ones."""
+    if findings:
+        fail(_first(findings))
+
+
+def _first(findings: Sequence[Wrong]) -> str:
+    return "; ".join(f"{one.clause}: {one.text}" for one in findings[:3])
 
 
 def _row(expectations: Expectations, row: Sequence[str | None]) -> Row:

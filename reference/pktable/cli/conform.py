@@ -15,9 +15,10 @@ from pktable_conform.archive import Archive
 from pktable_conform.report import Outcome
 from pktable_conform.run import READER, WRITER, Asked, conform
 from pktable_conform.runner import Runner
+from pktable_conform.writing import Wrong
 from pktable_spec.errors import PkTableError
 
-from pktable.check.findings import ERROR
+from pktable.check.findings import ERROR, NOTE
 from pktable.cli.app import app
 from pktable.cli.output import ReaderGoneError, printed
 from pktable.cli.plain import rows_of
@@ -25,6 +26,9 @@ from pktable.cli.progress import printable, tell
 from pktable.table import Table
 
 DEFAULT_KEEP: Final = Path("conform-failures")
+
+OWED: Final = frozenset({"DVF-13", "META-2", "META-7", "META-8", "META-10"})
+"""The clauses on what a writer must write, of which a check only notes that it is not there."""
 
 
 class Mode(str, Enum):
@@ -46,12 +50,17 @@ class Shown(str, Enum):
 class OnDisk:
     """Reads what a runner has written, as `writing.Auditor` says."""
 
-    def findings(self, directory: Path) -> Sequence[tuple[str, str]]:
+    def findings(self, directory: Path) -> Sequence[Wrong]:
         try:
             report = Table.open(directory).check()
         except PkTableError as error:
-            return [("RD-11", str(error))]
-        return [(one.clause, str(one)) for one in report.findings if one.severity == ERROR]
+            return [Wrong("RD-11", str(error))]
+        harms = {ERROR: True, NOTE: False}
+        return [
+            Wrong(one.clause, str(one), harms[one.severity])
+            for one in report.findings
+            if one.severity == ERROR or one.clause in OWED
+        ]
 
     def rows(self, directory: Path, snapshot: int | None) -> list[list[str | None]]:
         return rows_of(Table.open(directory).to_arrow(snapshot=snapshot))

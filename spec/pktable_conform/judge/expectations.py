@@ -47,8 +47,9 @@ OPTIONAL: Final[Mapping[str, str]] = {
     "compaction_took_the_pick": "a compaction takes the files that Paimon's universal compaction picks",
     "level_zero_is_compacted": "a compaction takes all files of level 0",
     "no_vector_is_left": "a full compaction leaves no deletion vector",
+    "nothing_is_left_out": "a writer also writes what readers do without",
 }
-"""The checks that hold for one strategy of compaction only, which an implementation of another one may leave out."""
+"""The checks that a run may leave out: those of one strategy of compaction, and that of what harms no read."""
 
 
 class Expectations(ReadExpectations):
