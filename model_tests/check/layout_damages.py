@@ -68,6 +68,10 @@ LAYOUT: Damages = {
         lambda s: s.edit_entries(LAST, lambda entry: replace(entry, total_buckets=-1)),
         {("BKT-19", "total buckets")},
     ),
+    "files of a bucket are of two numbers of buckets": (
+        lambda s: s.edit_entries(LAST, lambda entry: replace(entry, total_buckets=2)),
+        {("BKT-19", "numbers of buckets"), ("TBL-5", "bucket of the keys")},
+    ),
     "a bucket is beyond the number of buckets": (
         lambda s: s.edit_entries(LAST, lambda entry: replace(entry, total_buckets=1, bucket=4)),
         {("TBL-3", "bucket"), ("CMT-15", "data file"), ("CMT-12", "data file")},

@@ -37,6 +37,7 @@ def check_layouts(
         if key_range is not None:
             ranges[entry.file.file_name] = key_range
     for version in bucket.versions:
+        _check_totals(context, bucket, version, findings)
         _check_levels(context, bucket, version, ranges, findings)
         _check_vector_names(context, version, findings)
     return ranges
@@ -84,6 +85,20 @@ def _check_entry(
     smallest, greatest = key_range
     expect("LSM-7", "keys", smallest <= greatest, "smallest not above greatest", _as_text(key_range))
     return key_range if smallest <= greatest else None
+
+
+def _check_totals(context: TableContext, bucket: BucketHistory, version: Version, findings: Findings) -> None:
+    """Expect the live files of a bucket to be written under one number of buckets. Clauses: BKT-19."""
+    totals = {entry.total_buckets for entry in version.entries if entry.total_buckets > 0}
+    if len(totals) > 1:
+        findings.add(
+            "BKT-19",
+            "numbers of buckets",
+            bucket.place.directory,
+            expected="one of all live files",
+            found=" and ".join(map(str, sorted(totals))),
+            snapshots=version.snapshots,
+        )
 
 
 def _check_levels(
