@@ -14,7 +14,7 @@ from typing import Any, Final
 from pktable import Table
 from pktable.format.types import parse_type
 
-from model_tests.interop.environments import JVM
+from model_tests.interop.environments import JVM, LEFT_OUT
 from model_tests.interop.histories import NANOSECONDS, VALUES
 from model_tests.interop.peers import Peer, PeerError
 from model_tests.interop.plain import rows_of, table_of
@@ -126,7 +126,8 @@ def _wrong(at: str, table: Table, peer: Peer) -> Iterator[str]:
             shown = str(theirs) if isinstance(theirs, PeerError) else _first(ours, _sorted(theirs))
             yield f"{at}, {condition or 'all rows'}: {shown}"
     # In ORC, Paimon has bounds of floats although there is a NaN, and loses rows by them. Ours are not used.
-    yield from (f"{at}: {one}" for one in table.check().findings if "a NaN is present" not in str(one))
+    noted = [one for one in table.check().findings if one.clause not in LEFT_OUT]
+    yield from (f"{at}: {one}" for one in noted if "a NaN is present" not in str(one))
 
 
 def _sorted(rows: Any) -> list[tuple[Any, ...]]:
