@@ -505,7 +505,7 @@ PROTOCOL = (
     _mutant(
         48, "the maker of a consumer does not look after it",
         reworded(retention, ("            self._expect_changes_of(next_snapshot)\n", "")), "CMT-59",
-        "a: consume; b: expire most", "a to write consumer-; b; a", "a consumer was to read snapshot 9, which",
+        "a: consume; b: expire most", "a to put_if_absent consumer-; b; a", "a consumer was to read snapshot 9, which",
     ),
     _mutant(
         49, "an expiry does not keep what branches need",

@@ -271,8 +271,8 @@ def test_a_fast_forward_looks_whether_its_branch_is_there_after_its_consumers(
     write(table.branch("b"), 2)
     put, puts = Consumers.put, count(1)
 
-    def put_and_lose(consumers: Consumers, name: str, following: int) -> None:
-        put(consumers, name, following)
+    def put_and_lose(consumers: Consumers, name: str, following: int, **options: bool) -> None:
+        put(consumers, name, following, **options)
         for path in Path(table.path).glob(f"branch/branch-b/{gone}") if next(puts) == 2 else ():
             path.unlink()
 

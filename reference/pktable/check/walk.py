@@ -193,13 +193,19 @@ class TableMetadata:
     buckets: Sequence[BucketHistory]
 
     def read_snapshots_again(self, only: int | None) -> set[int]:
-        """Return the ids of the snapshots that are there now, by a snapshot file or a tag.
+        """Return the ids of the snapshots that are there now, by a snapshot file or a tag, or whose changelogs are.
 
         Raises SnapshotNotFoundError if ``only`` has expired.
         """
         context = self.context
-        found = read_snapshots(context.store, context.paths, Findings(context.root), only=only)
-        return {one.id for one in found.checked}
+        found = read_snapshots(
+            context.store,
+            context.paths,
+            Findings(context.root),
+            only=only,
+            keeps_changelogs=keeps_changelogs(context.options),
+        )
+        return {one.id for one in (*found.checked, *found.copies, *found.uncopied)}
 
     @property
     def rows_have_ids(self) -> bool:
