@@ -11,15 +11,15 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib.metadata import version as installed
 from pathlib import Path
 from typing import Final
 
 from model_tests.backends.spark_session import EXPECTED_VERSION
 from model_tests.caches import caches
+from model_tests.side_by_side import marked_files
 
-TESTS: Final = Path(__file__).parent
 MARKER: Final = "versions"
 _PIP: Final = (
     sys.executable,
@@ -69,13 +69,6 @@ def environment(version: str) -> dict[str, str]:
     return {**before, EXPECTED_VERSION: version, "PYTHONPATH": os.pathsep.join(paths)}
 
 
-def marked_files() -> Iterator[str]:
-    """Yield the files with marked tests: to collect all others takes as long as to run these."""
-    for path in sorted(TESTS.rglob("test_*.py")):
-        if f"pytest.mark.{MARKER}" in path.read_text("utf-8"):
-            yield str(path)
-
-
 def run(version: str, options: Sequence[str] = ()) -> int:
     """Run the tests with a version of pyspark; return the exit code of pytest."""
     variables = environment(version)
@@ -84,7 +77,7 @@ def run(version: str, options: Sequence[str] = ()) -> int:
     if found != version:
         raise RuntimeError(f"expected pyspark {version}, found {found}")
     print(f"tests marked {MARKER}, with pyspark {version}", flush=True)
-    which = ["-m", f"{MARKER} and not deep", *marked_files()]
+    which = ["-m", f"{MARKER} and not deep", *marked_files(MARKER)]
     return subprocess.call([sys.executable, "-m", "pytest", "-q", *options, *which], env=variables)
 
 

@@ -2,6 +2,8 @@
 
 A test on Spark mostly waits for its JVM, which leaves room on two cores. What those tests print follows at the end.
 With one core they run afterwards. The exit code is that of the first part that failed. Options are given to pytest.
+
+The tests on Spark are in a quarter of the files. Their process collects no others, which takes as long as many tests.
 """
 
 from __future__ import annotations
@@ -13,10 +15,12 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, Final
 
 WITHOUT_SPARK: Final = ("-n", "logical", "-m", "not spark and not deep")
 ON_SPARK: Final = ("-m", "spark and not deep")
+TESTS: Final = Path(__file__).parent
 PATIENCE_SECONDS: Final = 5
 
 
@@ -40,6 +44,13 @@ def started(command: Sequence[str], output: Any = None) -> Iterator[subprocess.P
             raise
 
 
+def marked_files(marker: str) -> list[str]:
+    """Return the files that have tests with a marker of pytest's."""
+    return [
+        str(path) for path in sorted(TESTS.rglob("test_*.py")) if f"mark.{marker}" in path.read_text("utf-8")
+    ]
+
+
 def side_by_side(first: Sequence[str], second: Sequence[str]) -> int:
     """Run two commands at a time, and print the output of ``second`` at the end. Return an exit code that is not 0."""
     with tempfile.TemporaryFile() as output, started(second, output) as beside:
@@ -56,7 +67,7 @@ def side_by_side(first: Sequence[str], second: Sequence[str]) -> int:
 def main(options: Sequence[str]) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     pytest = (sys.executable, "-m", "pytest", "-q", *options)
-    parts = (*pytest, *WITHOUT_SPARK), (*pytest, *ON_SPARK)
+    parts = (*pytest, *WITHOUT_SPARK), (*pytest, *ON_SPARK, *marked_files("spark"))
     if cores() > 1:
         return side_by_side(*parts)
     codes = [subprocess.call(part) for part in parts]
