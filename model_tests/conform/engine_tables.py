@@ -68,7 +68,7 @@ def ignored(root: Path) -> None:
 
 
 def removed(root: Path) -> None:
-    """Write retractions before there is the engine, under whose option a writer leaves those of -U out."""
+    """Write retractions before there is the engine: a writer under its option leaves out each -U."""
     steps(
         "k INT, a STRING, b STRING",
         MERGED,

@@ -1,7 +1,7 @@
 """Make the archive of fixtures. ``python -m model_tests.conform.fixtures`` writes it, ``--check`` compares.
 
-Names and times are counted, so that the same code makes the same bytes. Tables are those of `model_tests/vectors`,
-which Paimon wrote, and those of `MODULES` and `special_tables`, which pktable writes.
+Names and times are counted, so that the same code makes the same bytes. Paimon wrote the tables of
+`model_tests/vectors`, and pktable writes the tables of `MODULES` and `special_tables`.
 Damaged ones are copies of these with one file changed; `damaged` has them.
 """
 

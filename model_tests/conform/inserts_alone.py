@@ -1,6 +1,6 @@
 """Histories of inserts that nobody compacts, for writers that do no more: a shape of tables each.
 
-Of 3 buckets the remainder of a negative hash is not that of its absolute value. Keys come again within a write and in
+With 3 buckets, a negative hash and its absolute value have other remainders. Keys come again within a write and in
 later ones, so that sequence numbers decide, and strings are longer than a slot.
 """
 

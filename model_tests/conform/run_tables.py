@@ -1,4 +1,4 @@
-"""The tables of the archive whose sorted runs lie across each other, and those of more rows than the others."""
+"""The tables of the archive whose sorted runs overlap, and the larger tables."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ OF_KEYS: Final[Mapping[str, tuple[str, tuple[Any, ...]]]] = {
     "a": ("DATE", tuple(EPOCH.date() + dt.timedelta(days) for days in (2, -10, -9, 0, 9, 10))),
     "o": ("BOOLEAN", (False, True)),
 }
-"""The type of each column of a key, and its values, of which the first is that of the rows about other columns."""
+"""The type of each column of a key, and its values. Rows about other columns have the first value."""
 ZEROS: Final = ("-inf", "-2", "-1.5", "-0.0", "0.0", "1.5", "2", "10", "inf", "nan")
 OF_FLOATS: Final[Mapping[str, tuple[str, tuple[Any, ...]]]] = {
     "f": ("FLOAT", tuple(map(float, ZEROS))),
@@ -72,7 +72,7 @@ OF_FLOATS: Final[Mapping[str, tuple[str, tuple[Any, ...]]]] = {
 
 
 def keys(of: Mapping[str, tuple[str, tuple[Any, ...]]]) -> Any:
-    """Return what makes a table of a key of many columns, of which one differs in each row, in four runs.
+    """Return what makes a table of a key of many columns, in four runs. In each row one column differs.
 
     A merge of runs in another order of a column meets a key in one run after it has passed it in another.
     """

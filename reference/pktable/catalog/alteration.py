@@ -21,6 +21,7 @@ from pktable_spec.options import Effect, option_named, parse_options
 from pktable.catalog.definitions import column_names, option_texts, parse_definition
 from pktable.catalog.nested_alteration import (
     apart,
+    changes_type,
     expect_consistent,
     expect_free,
     expect_nullable,
@@ -283,7 +284,7 @@ def _expect_free(schema: TableSchema, change: Alteration, options: Mapping[str, 
             )
     for name, kind in change.widen.items():
         before = schema.field(name).type
-        if name in keys and replace(kind, nullable=before.nullable) != before:
+        if name in keys and changes_type(before, kind):
             raise InvalidRequestError(
                 f"alter: the type of column {name} cannot change, because it is part of a key"
             )

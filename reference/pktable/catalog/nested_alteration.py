@@ -303,10 +303,14 @@ def rows_without_fields(before: TableSchema, after: TableSchema) -> dict[tuple[i
     return found
 
 
+def changes_type(before: DataType, kind: DataType) -> bool:
+    """Return whether ``kind`` is another type than ``before``, but for whether it holds null, which stays."""
+    return replace(kind, nullable=before.nullable) != before
+
+
 def expect_wider(called: str, what: str, before: DataType, kind: DataType) -> None:
     """Raise InvalidRequestError unless ``kind`` has every value of ``before``. ``what``: "column" or "field"."""
-    wanted = replace(kind, nullable=before.nullable)
-    if wanted != before and not loses_nothing(before, wanted):
+    if changes_type(before, kind) and not loses_nothing(before, kind):
         raise InvalidRequestError(
             f"alter: {called} cannot become {kind}, because not every {before} is one; "
             f"add a {what}, and fill it by an update"

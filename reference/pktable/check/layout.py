@@ -6,7 +6,7 @@ Clauses: APP-4, APP-5, BKT-19, DVF-13, LSM-2, LSM-3, LSM-7, TBL-3, META-5, DV-3,
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from functools import partial
 
 from pktable_spec.options import parse_options
@@ -32,8 +32,9 @@ def check_layouts(
     for version in bucket.versions:
         for entry in version.entries:
             shown.setdefault(entry, []).extend(version.snapshots)
+    fixed = {id for id, schema in context.schemas.items() if parse_options(schema.options).bucket > 0}
     for entry, snapshots in shown.items():
-        key_range = _check_entry(context, bucket, entry, max_level, snapshots, findings)
+        key_range = _check_entry(context, bucket, entry, max_level, fixed, snapshots, findings)
         if key_range is not None:
             ranges[entry.file.file_name] = key_range
     for version in bucket.versions:
@@ -48,10 +49,14 @@ def _check_entry(
     bucket: BucketHistory,
     entry: ManifestEntry,
     max_level: int,
+    fixed: Set[int],
     snapshots: Sequence[int],
     findings: Findings,
 ) -> Range | None:
-    """Check the metadata of one file for itself, and return its key range; None if that is invalid."""
+    """Check the metadata of one file for itself, and return its key range; None if that is invalid.
+
+    ``fixed``: the ids of the schemas with a fixed number of buckets.
+    """
     file, path = entry.file, context.data_path(bucket.place, entry.file)
 
     def expect(clause: str, what: str, holds: bool, expected: object, value: object) -> None:
@@ -65,8 +70,7 @@ def _check_entry(
         expect("APP-4", "level", file.level == 0, 0, file.level)
     total = entry.total_buckets
     expect("TBL-3", "bucket", total < 1 or 0 <= entry.bucket < total, f"below {total}", entry.bucket)
-    schema = context.schemas.get(file.schema_id)
-    if schema is not None and parse_options(schema.options).bucket > 0 and entry.bucket >= 0:
+    if file.schema_id in fixed and entry.bucket >= 0:
         expect("BKT-19", "total buckets", total > 0, "the fixed number of buckets", total)
     low, high = file.min_sequence_number, file.max_sequence_number
     expect("LSM-7", "sequence numbers", low <= high, "smallest not above greatest", f"{low} to {high}")
